@@ -1,87 +1,65 @@
 //! `approval.*`: what waits for a person, and the decision. Who may decide is the engine's to say; here it is only asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
     ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
-    DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp,
-    Unlock, Verdict, methods,
+    ChangesParams, DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams,
+    Timestamp, Unlock, Verdict,
 };
-use ostler_door_rpc::{Later, decode_base64, push_base64};
+use ostler_door_rpc::{decode_base64, push_base64};
 use ostler_engine::access::device::Right;
 use ostler_engine::approval::{Approval, AskKind, CommandContent, DecideError, Outcome, State, StoreError};
 use ostler_engine::{Heard, MayWait, Origin, Target, access, by_name};
 use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_shown, words};
 
-use crate::DoorState;
-use crate::dispatch::{Call, Out};
-use crate::who::Who;
+use crate::call::{Call, Who};
+use crate::news::newer_than;
 
-/// The longest a client waits for news in one request.
-const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The longest it waits for a terminal: a command that ended is noticed by then.
 const TERMINAL_WAIT_MAX: Duration = Duration::from_secs(10);
 /// More than a question and an answer, less than a screen of noise.
 const TERMINAL_CHUNK: usize = 16 * 1024;
 
-pub(crate) fn list(wait: &MayWait, shared: &DoorState, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
-    let inbox = shared.engine.inbox();
+pub(crate) fn list(wait: &MayWait, call: &Call, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
+    let inbox = call.engine().inbox();
     let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
-    let approvals = found.into_iter().map(|approval| named(wait, shared, approval)).collect();
-    let (rules_suspended, locked) = (inbox.suspended() as u64, shared.engine.locked().is_some());
+    let approvals = found.into_iter().map(|approval| named(wait, call, approval)).collect();
+    let (rules_suspended, locked) = (inbox.suspended() as u64, call.engine().locked().is_some());
     Ok(ApprovalList { approvals, revision, rules_suspended, locked })
 }
 
-pub(crate) fn get(wait: &MayWait, shared: &DoorState, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
-    Ok(named(wait, shared, find(wait, shared, &params.id)?))
+pub(crate) fn get(wait: &MayWait, call: &Call, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
+    Ok(named(wait, call, find(wait, call, &params.id)?))
 }
 
-pub(crate) fn shown(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: ShownParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn shown(wait: &MayWait, call: &Call, params: ShownParams) -> Result<Empty, RpcError> {
     // Time runs from here on, and nobody hosted shows a person anything.
-    crate::reach::check(shared, origin, Target::Instance)?;
-    let approval = find(wait, shared, &params.id)?;
-    if let Origin::Device(guest) = origin
+    call.reaches(Target::Instance)?;
+    let approval = find(wait, call, &params.id)?;
+    if let Origin::Device(guest) = &call.origin
         && approval.ask.privileged
     {
-        shared.engine.guest_may(guest, Right::AnswerPrivileged).map_err(|error| crate::rights::refusal(&error))?;
+        call.engine().guest_may(guest, Right::AnswerPrivileged).map_err(|error| crate::rights::refusal(&error))?;
     }
     let id = approval.id;
-    shared.engine.inbox().shown(wait, &id, &params.surface).map_err(|error| failed(&error))?;
+    call.engine().inbox().shown(wait, &id, &params.surface).map_err(|error| failed(&error))?;
     Ok(Empty {})
 }
 
 /// Answers when something changed, or when the time is over.
-pub(crate) fn changes(shared: &DoorState, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ApprovalChanges>()?;
-    let (head, mut revision) = (call.head.clone(), shared.engine.inbox().revision());
-    let wait = Duration::from_millis(params.wait_ms).min(WAIT_MAX);
-    out.spawn(async move {
-        let newer = revision.wait_for(|revision| *revision > params.after);
-        // Nothing new in time is an answer too.
-        drop(tokio::time::timeout(wait, newer).await);
-        let revision = *revision.borrow();
-        Later::reply(head.answer::<methods::ApprovalChanges>(&Ok(Changes { revision })))
-    });
-    Ok(())
+pub(crate) async fn changes(call: Arc<Call>, params: ChangesParams) -> Result<Changes, RpcError> {
+    Ok(Changes { revision: newer_than(call.engine().inbox().revision(), params.after, params.wait_ms).await })
 }
 
-pub(crate) fn decide(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: DecideParams,
-) -> Result<ApprovalInfo, RpcError> {
-    let inbox = shared.engine.inbox();
-    let id = find(wait, shared, &params.id)?.id;
-    let (by, params) = match who {
-        Who::Here { .. } => (who.person(wait, shared, &id, "approvals")?, params),
-        Who::Device(guest) => crate::signed::by_device(wait, shared, guest, &id, params)?,
+pub(crate) fn decide(wait: &MayWait, call: &Call, params: DecideParams) -> Result<ApprovalInfo, RpcError> {
+    let inbox = call.engine().inbox();
+    let id = find(wait, call, &params.id)?.id;
+    let (by, params) = match &call.who {
+        Who::Here(_) => (call.person(wait, &id, "approvals")?, params),
+        Who::Device(guest) => crate::signed::by_device(wait, call, guest, &id, params)?,
     };
     let missing = |what: &str| RpcError::new(ErrorKind::BadParams, format!("approval.decide: `{what}` is missing"));
     let decision = match params.verdict {
@@ -96,19 +74,19 @@ pub(crate) fn decide(
         inbox.will_relay(wait, &id);
     }
     inbox.decide_here(wait, &id, &params.hash, decision, by).map_err(|error| {
-        if let (Who::Device(guest), DecideError::DoesNotFit(why)) = (who, &error) {
-            shared.engine.guest_refused(wait, guest, &id, why);
+        if let (Who::Device(guest), DecideError::DoesNotFit(why)) = (&call.who, &error) {
+            call.engine().guest_refused(wait, guest, &id, why);
         }
         refusal(&error)
     })?;
-    Ok(describe(find(wait, shared, &id)?))
+    Ok(describe(find(wait, call, &id)?))
 }
 
 /// Opens deciding again, or says how.
-pub(crate) fn unlock(wait: &MayWait, shared: &DoorState, who: &Who, _: Empty) -> Result<Unlock, RpcError> {
+pub(crate) fn unlock(wait: &MayWait, call: &Call, _: Empty) -> Result<Unlock, RpcError> {
     let refused = |why: String| RpcError::new(ErrorKind::Refused, why).hint("there: ostler approvals --unlock");
-    let peer = who.peer().ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
-    Ok(match shared.engine.unlock(wait, peer).map_err(refused)? {
+    let peer = call.peer().ok_or_else(|| refused("the system does not say who is calling".to_owned()))?;
+    Ok(match call.engine().unlock(wait, peer).map_err(refused)? {
         access::Unlock::Open => Unlock { open: true, file: None, why_not: None },
         access::Unlock::Make(path) => Unlock { open: false, file: Some(path.display().to_string()), why_not: None },
         access::Unlock::No(why) => Unlock { open: false, file: None, why_not: Some(why.to_owned()) },
@@ -116,18 +94,13 @@ pub(crate) fn unlock(wait: &MayWait, shared: &DoorState, who: &Who, _: Empty) ->
 }
 
 /// Keys to the terminal of an approved command, and what it shows.
-pub(crate) fn terminal(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: TerminalParams,
-) -> Result<TerminalOutput, RpcError> {
-    let id = find(wait, shared, &params.id)?.id;
-    who.person(wait, shared, &id, "approvals")?;
+pub(crate) fn terminal(wait: &MayWait, call: &Call, params: TerminalParams) -> Result<TerminalOutput, RpcError> {
+    let id = find(wait, call, &params.id)?.id;
+    call.person(wait, &id, "approvals")?;
     let ended = || Ok(TerminalOutput { output: String::new(), ended: true });
-    let Some(running) = shared.engine.command(&id) else {
+    let Some(running) = call.engine().command(&id) else {
         // Approved, but not started yet: the next request finds it.
-        let waits = shared.engine.inbox().peek(&id).is_some_and(|found| matches!(found.state, State::Accepted { .. }));
+        let waits = call.engine().inbox().peek(&id).is_some_and(|found| matches!(found.state, State::Accepted { .. }));
         return if waits { Ok(TerminalOutput { output: String::new(), ended: false }) } else { ended() };
     };
     let Some(terminal) = running.terminal.filter(|_| running.process.is_running()) else { return ended() };
@@ -148,8 +121,8 @@ pub(crate) fn terminal(
     }
 }
 
-fn find(wait: &MayWait, shared: &DoorState, text: &str) -> Result<Approval, RpcError> {
-    let inbox = shared.engine.inbox();
+fn find(wait: &MayWait, call: &Call, text: &str) -> Result<Approval, RpcError> {
+    let inbox = call.engine().inbox();
     let none = || {
         RpcError::new(ErrorKind::NotFound, format!("no request `{text}`"))
             .hint("list them: ostler approvals --list --all")
@@ -189,11 +162,11 @@ pub(crate) fn refusal(error: &DecideError) -> RpcError {
 }
 
 /// With the name of the session that asks, and what is to be known of the files of a command that waits.
-fn named(wait: &MayWait, shared: &DoorState, approval: Approval) -> ApprovalInfo {
+fn named(wait: &MayWait, call: &Call, approval: Approval) -> ApprovalInfo {
     let warnings = warnings(wait, &approval);
     let mut info = ApprovalInfo { warnings, ..describe(approval) };
     let session = info.asker.verified_session.as_deref();
-    let session = session.and_then(|id| shared.engine.sessions().resolve(id).ok());
+    let session = session.and_then(|id| call.engine().sessions().resolve(id).ok());
     info.asker.session_name = session.and_then(|session| session.view().name);
     info
 }
@@ -283,6 +256,3 @@ fn tell(outcome: &Outcome) -> String {
         Outcome::Delivered => "delivered".to_owned(),
     }
 }
-
-/// A method that only a person may call and that may wait for the disk.
-pub(crate) type Personal<P, R> = fn(&MayWait, &DoorState, &Who, P) -> Result<R, RpcError>;

@@ -17,9 +17,9 @@ use ostler_engine::{EventHead, FrameHead, MayWait, Missing};
 use tokio::sync::watch;
 
 use crate::DoorState;
-use crate::dispatch::{Call, Client, Tag};
+use crate::call::Call;
+use crate::dispatch::{Client, Request, Tag};
 use crate::rights::refusal;
-use crate::who::Who;
 
 /// A method of arriving; it may wait for the disk.
 type Arriving<P, R> = fn(&MayWait, &Visit, P) -> Result<R, RpcError>;
@@ -60,19 +60,19 @@ impl Arrival {
             && let Some(guest) = self.visit.came.borrow().clone()
         {
             out.set_share(self.visit.shared.shares.of(&guest.id));
-            self.client = Some(Client::new(Arc::clone(&self.visit.shared), Who::Device(guest)));
+            self.client = Some(Client::new(Call::of_device(Arc::clone(&self.visit.shared), guest)));
         }
         self.client.as_mut()
     }
 
-    fn call(&self, method: &str, call: &Call<'_>, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
+    fn call(&self, method: &str, request: &Request<'_>, out: &mut Outbox<Tag>) -> Result<(), RpcError> {
         match method {
-            methods::DeviceCode::NAME => self.arrive::<methods::DeviceCode>(call, out, code),
-            methods::DeviceRedeem::NAME => self.arrive::<methods::DeviceRedeem>(call, out, redeem),
-            methods::DeviceRefresh::NAME => self.arrive::<methods::DeviceRefresh>(call, out, refresh),
-            methods::DeviceChallenge::NAME => self.arrive::<methods::DeviceChallenge>(call, out, challenge),
-            methods::DeviceProve::NAME => self.arrive::<methods::DeviceProve>(call, out, prove),
-            methods::DeviceShow::NAME => self.arrive::<methods::DeviceShow>(call, out, show),
+            methods::DeviceCode::NAME => self.arrive::<methods::DeviceCode>(request, out, code),
+            methods::DeviceRedeem::NAME => self.arrive::<methods::DeviceRedeem>(request, out, redeem),
+            methods::DeviceRefresh::NAME => self.arrive::<methods::DeviceRefresh>(request, out, refresh),
+            methods::DeviceChallenge::NAME => self.arrive::<methods::DeviceChallenge>(request, out, challenge),
+            methods::DeviceProve::NAME => self.arrive::<methods::DeviceProve>(request, out, prove),
+            methods::DeviceShow::NAME => self.arrive::<methods::DeviceShow>(request, out, show),
             _ => Err(RpcError::new(ErrorKind::Refused, "this connection has not shown which device it is")
                 .hint("call device.show with a token, or device.challenge and device.prove; to pair: device.redeem")),
         }
@@ -80,11 +80,11 @@ impl Arrival {
 
     fn arrive<M: Method>(
         &self,
-        call: &Call<'_>,
+        request: &Request<'_>,
         out: &mut Outbox<Tag>,
         answer: Arriving<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
-        let (params, head, visit) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.visit));
+        let (params, head, visit) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.visit));
         out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &visit, params))));
         Ok(())
     }
@@ -176,9 +176,9 @@ impl Session for Arrival {
         if let Some(client) = self.client(out) {
             return client.line(line, out);
         }
-        let Some((method, call)) = Call::read(line, out) else { return Flow::Continue };
-        if let Err(error) = self.call(&method, &call, out) {
-            out.ready.extend(call.head.refuse(&error));
+        let Some((method, request)) = Request::read(line, out) else { return Flow::Continue };
+        if let Err(error) = self.call(&method, &request, out) {
+            out.ready.extend(request.head.refuse(&error));
         }
         Flow::Continue
     }

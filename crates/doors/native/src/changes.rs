@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use ostler_api::{
     ChangedFile, ErrorKind, FileEdit, FilePath, RpcError, SessionChanges, SessionChangesParams, Timestamp, TurnChanges,
 };
+use ostler_engine::MayWait;
 use ostler_engine::session::ChangedTurn;
 use ostler_engine::workspace::work::{DiffOf, Diffs, GitError, LogEntry, WorkTree};
-use ostler_engine::{MayWait, Origin};
 use ostler_story::{Diff, ToolChanged};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::git::look;
 use crate::info::disk;
 use crate::place::of_git;
@@ -19,15 +19,10 @@ use crate::session::own;
 
 const MICROS: u64 = 1_000_000;
 
-pub(crate) fn changes(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionChangesParams,
-) -> Result<SessionChanges, RpcError> {
-    let session = own(shared, origin, &params.id)?;
+pub(crate) fn changes(wait: &MayWait, call: &Call, params: SessionChangesParams) -> Result<SessionChanges, RpcError> {
+    let session = own(call, &params.id)?;
     let view = session.view();
-    let unread = |error| disk(&shared.engine, "what was said cannot be read", &error);
+    let unread = |error| disk(call.engine(), "what was said cannot be read", &error);
     let found = session.changes(wait, params.turn).map_err(unread)?;
     if let Some(turn) = params.turn.filter(|_| found.turns.is_empty()) {
         let message = format!("{} has no turn {turn}", crate::info::of_session(&session));
@@ -43,10 +38,10 @@ pub(crate) fn changes(
     let turns = found.turns.iter().map(|turn| turn_changes(turn, &roots)).collect();
     let mut answer = SessionChanges { turns, diff: None, since_known: false, cut: found.cut };
     if params.git
-        && let Some(tree) = work_tree(wait, shared, &view.workspace)?
+        && let Some(tree) = work_tree(wait, call, &view.workspace)?
     {
         let only = params.turn.and(found.turns.first());
-        let of_git = |error| of_git(shared, error);
+        let of_git = |error| of_git(call, error);
         for (told, turn) in answer.turns.iter_mut().zip(&found.turns) {
             told.commits = commits(&tree, turn).map_err(of_git)?.into_iter().map(look::commit).collect();
         }
@@ -73,12 +68,12 @@ fn difference(tree: &WorkTree, since: Option<String>, only: Option<&ChangedTurn>
 }
 
 /// The work tree of a session that is still there and is one.
-fn work_tree(wait: &MayWait, shared: &DoorState, workspace: &Path) -> Result<Option<WorkTree>, RpcError> {
-    let Ok(root) = shared.engine.root(wait, workspace) else { return Ok(None) };
-    match shared.engine.work_tree(wait, root) {
+fn work_tree(wait: &MayWait, call: &Call, workspace: &Path) -> Result<Option<WorkTree>, RpcError> {
+    let Ok(root) = call.engine().root(wait, workspace) else { return Ok(None) };
+    match call.engine().work_tree(wait, root) {
         Ok(tree) => Ok(Some(tree)),
         Err(GitError::NotARepository(_) | GitError::Bare(_)) => Ok(None),
-        Err(error) => Err(of_git(shared, error)),
+        Err(error) => Err(of_git(call, error)),
     }
 }
 

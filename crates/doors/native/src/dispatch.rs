@@ -7,17 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_api::{ErrorKind, Method, RpcError, methods};
 use ostler_door_rpc::{Envelope, Flow, Later, NotAMessage, Outbox, Session};
-use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing, Origin, Target};
+use ostler_engine::{EventHead, FrameHead, Kind, MayWait, Missing};
 use serde_json::value::RawValue;
 
-use crate::approval::Personal;
+use crate::call::{Call, Who};
 use crate::git::{change, hosted as git_hosted, look};
 use crate::reply::Head;
 use crate::watches::Watches;
-use crate::who::Who;
 use crate::{
-    DoorState, approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, notice, page,
-    pieces, process, record, review, rights, rules, search, session, setup, workspace,
+    approval, arrival, changes, device, feed, finish, frame, history, hosted, instance, notice, page, pieces, process,
+    record, review, rights, rules, search, session, setup, workspace,
 };
 
 /// What a watch is on, and its number.
@@ -30,22 +29,22 @@ pub(crate) enum Tag {
 
 pub(crate) type Out = Outbox<Tag>;
 
-/// A method that asks what its caller may touch, and never waits.
-type ReachingNow<P, R> = fn(&DoorState, &Origin, P) -> Result<R, RpcError>;
+/// A method that never waits.
+type Quick<P, R> = fn(&Call, P) -> Result<R, RpcError>;
 
-/// A method that asks what its caller may touch.
-type Reaching<P, R> = fn(&MayWait, &DoorState, &Origin, P) -> Result<R, RpcError>;
+/// A method that changes what its connection has open.
+type Here<P, R> = fn(&mut Client, P, &mut Out) -> Result<R, RpcError>;
+
+/// A method that may wait for the disk.
+type Waiting<P, R> = fn(&MayWait, &Call, P) -> Result<R, RpcError>;
 
 /// The same, with a way to ask whether anybody still waits.
-type Long<P, R> = fn(&MayWait, &DoorState, &Origin, P, &dyn Fn() -> bool) -> Result<R, RpcError>;
+type Long<P, R> = fn(&MayWait, &Call, P, &dyn Fn() -> bool) -> Result<R, RpcError>;
 
 /// One connection's session.
 pub(crate) struct Client {
-    pub(crate) shared: Arc<DoorState>,
     /// Who is at the other end.
-    pub(crate) who: Who,
-    /// Where that is, for what it may touch.
-    pub(crate) origin: Arc<Origin>,
+    pub(crate) call: Arc<Call>,
     /// The number of the newest watch.
     pub(crate) last_watch: u64,
     pub(crate) watches: Watches,
@@ -68,13 +67,13 @@ impl Drop for Client {
 }
 
 /// A request on its way to its method.
-pub(crate) struct Call<'a> {
+pub(crate) struct Request<'a> {
     pub(crate) head: Head,
     params: Option<&'a RawValue>,
 }
 
-impl<'a> Call<'a> {
-    /// The method that a line asks for, and the call; nothing, and the answer, where it asks for none.
+impl<'a> Request<'a> {
+    /// The method that a line asks for, and the request; nothing, and the answer, where it asks for none.
     pub(crate) fn read(line: &'a [u8], out: &mut Out) -> Option<(Cow<'a, str>, Self)> {
         let no_method = || NotAMessage::Shape("`method` is missing, or no text".to_owned());
         let read = Envelope::read(line).and_then(|read| Ok((read.method().ok_or_else(no_method)?, read)));
@@ -101,11 +100,9 @@ impl<'a> Call<'a> {
 }
 
 impl Client {
-    pub(crate) fn new(shared: Arc<DoorState>, who: Who) -> Self {
+    pub(crate) fn new(call: Call) -> Self {
         Self {
-            shared,
-            origin: who.origin(),
-            who,
+            call: Arc::new(call),
             last_watch: 0,
             watches: Watches::default(),
             follows: feed::Follows::default(),
@@ -116,91 +113,88 @@ impl Client {
         }
     }
 
-    /// Refuses what is not the client's own.
-    pub(crate) fn reaches(&self, target: Target<'_>) -> Result<(), RpcError> {
-        crate::reach::check(&self.shared, &self.origin, target)
-    }
-
-    fn call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    fn dispatch(&mut self, method: &str, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
         match method {
-            methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(call, out, instance::hello),
-            methods::InstanceStatus::NAME => self.blocking::<methods::InstanceStatus>(call, out, instance::status),
-            methods::InstanceAgents::NAME => self.blocking::<methods::InstanceAgents>(call, out, instance::agents),
-            methods::InstanceMetrics::NAME => self.blocking::<methods::InstanceMetrics>(call, out, instance::metrics),
-            methods::InstancePrune::NAME => self.reaching::<methods::InstancePrune>(call, out, instance::prune),
-            methods::InstanceLeave::NAME => self.reaching_now::<methods::InstanceLeave>(call, out, instance::leave),
-            methods::InstanceStop::NAME => instance::stop(self, call, out),
-            methods::HostedList::NAME => self.reaching::<methods::HostedList>(call, out, hosted::list),
-            methods::ProcessList::NAME => self.reaching_now::<methods::ProcessList>(call, out, process::list),
-            methods::ProcessGet::NAME => self.reaching_now::<methods::ProcessGet>(call, out, process::get),
-            methods::ProcessSignal::NAME => self.reaching::<methods::ProcessSignal>(call, out, process::signal),
-            methods::ProcessResize::NAME => process::resize(self, call, out),
-            methods::ProcessRename::NAME => self.reaching::<methods::ProcessRename>(call, out, process::rename),
-            methods::ProcessAccess::NAME => self.personal::<methods::ProcessAccess>(call, out, process::access),
-            methods::ProcessForget::NAME => self.reaching::<methods::ProcessForget>(call, out, process::forget),
-            methods::ProcessSpawn::NAME => process::spawn(self, call, out),
-            methods::ProcessStdin::NAME => process::stdin(self, call, out),
-            methods::ProcessCloseStdin::NAME => process::close_stdin(self, call, out),
-            methods::ProcessKill::NAME => process::kill(self, call, out),
-            methods::ProcessAttach::NAME => process::attach(self, call, out),
-            methods::ProcessDetach::NAME => process::detach(self, call, out),
-            methods::SessionCreate::NAME => self.personal::<methods::SessionCreate>(call, out, session::create),
-            methods::SessionList::NAME => self.reaching::<methods::SessionList>(call, out, session::list),
-            methods::SessionGet::NAME => self.reaching::<methods::SessionGet>(call, out, session::get),
-            methods::SessionPrompt::NAME => self.reaching::<methods::SessionPrompt>(call, out, session::prompt),
-            methods::SessionEdit::NAME => self.reaching::<methods::SessionEdit>(call, out, session::edit),
+            methods::InstanceHello::NAME => self.now::<methods::InstanceHello>(request, out, instance::hello),
+            methods::InstanceStatus::NAME => self.waits::<methods::InstanceStatus>(request, out, instance::status),
+            methods::InstanceAgents::NAME => self.waits::<methods::InstanceAgents>(request, out, instance::agents),
+            methods::InstanceMetrics::NAME => self.waits::<methods::InstanceMetrics>(request, out, instance::metrics),
+            methods::InstancePrune::NAME => self.waits::<methods::InstancePrune>(request, out, instance::prune),
+            methods::InstanceLeave::NAME => self.now::<methods::InstanceLeave>(request, out, instance::leave),
+            methods::InstanceStop::NAME => self.task::<methods::InstanceStop, _>(request, out, instance::stop),
+            methods::HostedList::NAME => self.waits::<methods::HostedList>(request, out, hosted::list),
+            methods::ProcessList::NAME => self.now::<methods::ProcessList>(request, out, process::list),
+            methods::ProcessGet::NAME => self.now::<methods::ProcessGet>(request, out, process::get),
+            methods::ProcessSignal::NAME => self.waits::<methods::ProcessSignal>(request, out, process::signal),
+            methods::ProcessResize::NAME => self.here::<methods::ProcessResize>(request, out, process::resize),
+            methods::ProcessRename::NAME => self.waits::<methods::ProcessRename>(request, out, process::rename),
+            methods::ProcessAccess::NAME => self.waits::<methods::ProcessAccess>(request, out, process::access),
+            methods::ProcessForget::NAME => self.waits::<methods::ProcessForget>(request, out, process::forget),
+            methods::ProcessSpawn::NAME => self.task::<methods::ProcessSpawn, _>(request, out, process::spawn),
+            methods::ProcessStdin::NAME => process::stdin(self, request, out),
+            methods::ProcessCloseStdin::NAME => {
+                self.task::<methods::ProcessCloseStdin, _>(request, out, process::close_stdin)
+            }
+            methods::ProcessKill::NAME => process::kill(self, request, out),
+            methods::ProcessAttach::NAME => process::attach(self, request, out),
+            methods::ProcessDetach::NAME => self.here::<methods::ProcessDetach>(request, out, process::detach),
+            methods::SessionCreate::NAME => self.waits::<methods::SessionCreate>(request, out, session::create),
+            methods::SessionList::NAME => self.waits::<methods::SessionList>(request, out, session::list),
+            methods::SessionGet::NAME => self.waits::<methods::SessionGet>(request, out, session::get),
+            methods::SessionPrompt::NAME => self.waits::<methods::SessionPrompt>(request, out, session::prompt),
+            methods::SessionEdit::NAME => self.waits::<methods::SessionEdit>(request, out, session::edit),
             methods::SessionInterrupt::NAME => {
-                self.reaching::<methods::SessionInterrupt>(call, out, session::interrupt)
+                self.waits::<methods::SessionInterrupt>(request, out, session::interrupt)
             }
-            methods::SessionContinue::NAME => self.reaching::<methods::SessionContinue>(call, out, session::go_on),
-            methods::SessionScreen::NAME => self.personal::<methods::SessionScreen>(call, out, session::screen),
-            methods::SessionChange::NAME => self.personal::<methods::SessionChange>(call, out, session::change),
-            methods::SessionClose::NAME => session::close(self, call, out),
-            methods::SessionForget::NAME => self.reaching::<methods::SessionForget>(call, out, session::forget),
-            methods::SessionWatch::NAME => session::watch(self, call, out),
-            methods::SessionUnwatch::NAME => session::unwatch(self, call, out),
-            methods::SessionRead::NAME => self.reaching::<methods::SessionRead>(call, out, page::read),
-            methods::SessionRaw::NAME => self.reaching::<methods::SessionRaw>(call, out, session::raw),
-            methods::FeedRead::NAME => self.personal::<methods::FeedRead>(call, out, feed::read),
-            methods::FeedFollow::NAME => feed::follow(self, call, out),
-            methods::FeedUnfollow::NAME => feed::unfollow(self, call, out),
-            methods::HistoryList::NAME => self.reaching::<methods::HistoryList>(call, out, history::list),
-            methods::HistoryGet::NAME => self.reaching::<methods::HistoryGet>(call, out, history::get),
-            methods::HistoryMessages::NAME => self.long::<methods::HistoryMessages>(call, out, history::messages),
-            methods::HistorySearch::NAME => self.search::<methods::HistorySearch>(call, out, history::search),
-            methods::ApprovalList::NAME => self.blocking::<methods::ApprovalList>(call, out, approval::list),
-            methods::ApprovalGet::NAME => self.blocking::<methods::ApprovalGet>(call, out, approval::get),
-            methods::ApprovalChanges::NAME => approval::changes(&self.shared, call, out),
-            methods::ApprovalShown::NAME => self.reaching::<methods::ApprovalShown>(call, out, approval::shown),
-            methods::ApprovalDecide::NAME => self.personal::<methods::ApprovalDecide>(call, out, approval::decide),
+            methods::SessionContinue::NAME => self.waits::<methods::SessionContinue>(request, out, session::go_on),
+            methods::SessionScreen::NAME => self.waits::<methods::SessionScreen>(request, out, session::screen),
+            methods::SessionChange::NAME => self.waits::<methods::SessionChange>(request, out, session::change),
+            methods::SessionClose::NAME => self.task::<methods::SessionClose, _>(request, out, session::close),
+            methods::SessionForget::NAME => self.waits::<methods::SessionForget>(request, out, session::forget),
+            methods::SessionWatch::NAME => session::watch(self, request, out),
+            methods::SessionUnwatch::NAME => self.here::<methods::SessionUnwatch>(request, out, session::unwatch),
+            methods::SessionRead::NAME => self.waits::<methods::SessionRead>(request, out, page::read),
+            methods::SessionRaw::NAME => self.waits::<methods::SessionRaw>(request, out, session::raw),
+            methods::FeedRead::NAME => self.waits::<methods::FeedRead>(request, out, feed::read),
+            methods::FeedFollow::NAME => feed::follow(self, request, out),
+            methods::FeedUnfollow::NAME => self.here::<methods::FeedUnfollow>(request, out, feed::unfollow),
+            methods::HistoryList::NAME => self.waits::<methods::HistoryList>(request, out, history::list),
+            methods::HistoryGet::NAME => self.waits::<methods::HistoryGet>(request, out, history::get),
+            methods::HistoryMessages::NAME => self.long::<methods::HistoryMessages>(request, out, history::messages),
+            methods::HistorySearch::NAME => self.search::<methods::HistorySearch>(request, out, history::search),
+            methods::ApprovalList::NAME => self.waits::<methods::ApprovalList>(request, out, approval::list),
+            methods::ApprovalGet::NAME => self.waits::<methods::ApprovalGet>(request, out, approval::get),
+            methods::ApprovalChanges::NAME => self.task::<methods::ApprovalChanges, _>(request, out, approval::changes),
+            methods::ApprovalShown::NAME => self.waits::<methods::ApprovalShown>(request, out, approval::shown),
+            methods::ApprovalDecide::NAME => self.waits::<methods::ApprovalDecide>(request, out, approval::decide),
             methods::ApprovalTerminal::NAME => {
-                self.personal::<methods::ApprovalTerminal>(call, out, approval::terminal)
+                self.waits::<methods::ApprovalTerminal>(request, out, approval::terminal)
             }
-            methods::RuleList::NAME => self.now::<methods::RuleList>(call, out, rules::list),
-            methods::RuleAdd::NAME => self.personal::<methods::RuleAdd>(call, out, rules::add),
-            methods::ApprovalUnlock::NAME => self.personal::<methods::ApprovalUnlock>(call, out, approval::unlock),
-            methods::RuleAffirm::NAME => self.personal::<methods::RuleAffirm>(call, out, rules::affirm),
-            methods::RuleRevoke::NAME => self.personal::<methods::RuleRevoke>(call, out, rules::revoke),
-            methods::SettingConfirm::NAME => self.personal::<methods::SettingConfirm>(call, out, rules::confirm),
-            methods::AuditRead::NAME => self.reaching::<methods::AuditRead>(call, out, rules::audit),
-            methods::AuditVerify::NAME => self.blocking::<methods::AuditVerify>(call, out, rules::verify),
-            methods::DeviceTailnet::NAME => self.personal::<methods::DeviceTailnet>(call, out, device::tailnet),
-            methods::DeviceOffer::NAME => self.personal::<methods::DeviceOffer>(call, out, device::offer),
-            methods::DeviceOffers::NAME => device::offers(self, call, out),
-            methods::DeviceAdmit::NAME => self.personal::<methods::DeviceAdmit>(call, out, device::admit),
-            methods::DeviceRefuse::NAME => self.personal::<methods::DeviceRefuse>(call, out, device::refuse),
-            methods::DeviceList::NAME => self.reaching::<methods::DeviceList>(call, out, device::list),
-            methods::DeviceRevoke::NAME => self.personal::<methods::DeviceRevoke>(call, out, device::revoke),
-            methods::DeviceAffirm::NAME => self.personal::<methods::DeviceAffirm>(call, out, device::affirm),
-            methods::DeviceTrouble::NAME => device::trouble(self, call, out),
-            methods::NoticeList::NAME => notice::list(self, call, out),
-            methods::NoticeWays::NAME => self.reaching::<methods::NoticeWays>(call, out, notice::ways),
-            methods::NoticeTest::NAME => self.reaching::<methods::NoticeTest>(call, out, notice::test),
-            methods::NoticeLooking::NAME => notice::looking(self, call, out),
-            methods::NoticeKey::NAME => self.personal::<methods::NoticeKey>(call, out, notice::key),
-            methods::NoticeSubscribe::NAME => self.personal::<methods::NoticeSubscribe>(call, out, notice::subscribe),
+            methods::RuleList::NAME => self.now::<methods::RuleList>(request, out, rules::list),
+            methods::RuleAdd::NAME => self.waits::<methods::RuleAdd>(request, out, rules::add),
+            methods::ApprovalUnlock::NAME => self.waits::<methods::ApprovalUnlock>(request, out, approval::unlock),
+            methods::RuleAffirm::NAME => self.waits::<methods::RuleAffirm>(request, out, rules::affirm),
+            methods::RuleRevoke::NAME => self.waits::<methods::RuleRevoke>(request, out, rules::revoke),
+            methods::SettingConfirm::NAME => self.waits::<methods::SettingConfirm>(request, out, rules::confirm),
+            methods::AuditRead::NAME => self.waits::<methods::AuditRead>(request, out, rules::audit),
+            methods::AuditVerify::NAME => self.waits::<methods::AuditVerify>(request, out, rules::verify),
+            methods::DeviceTailnet::NAME => self.waits::<methods::DeviceTailnet>(request, out, device::tailnet),
+            methods::DeviceOffer::NAME => self.waits::<methods::DeviceOffer>(request, out, device::offer),
+            methods::DeviceOffers::NAME => self.task::<methods::DeviceOffers, _>(request, out, device::offers),
+            methods::DeviceAdmit::NAME => self.waits::<methods::DeviceAdmit>(request, out, device::admit),
+            methods::DeviceRefuse::NAME => self.waits::<methods::DeviceRefuse>(request, out, device::refuse),
+            methods::DeviceList::NAME => self.waits::<methods::DeviceList>(request, out, device::list),
+            methods::DeviceRevoke::NAME => self.waits::<methods::DeviceRevoke>(request, out, device::revoke),
+            methods::DeviceAffirm::NAME => self.waits::<methods::DeviceAffirm>(request, out, device::affirm),
+            methods::DeviceTrouble::NAME => self.here::<methods::DeviceTrouble>(request, out, device::trouble),
+            methods::NoticeList::NAME => self.task::<methods::NoticeList, _>(request, out, notice::list),
+            methods::NoticeWays::NAME => self.waits::<methods::NoticeWays>(request, out, notice::ways),
+            methods::NoticeTest::NAME => self.waits::<methods::NoticeTest>(request, out, notice::test),
+            methods::NoticeLooking::NAME => self.here::<methods::NoticeLooking>(request, out, notice::looking),
+            methods::NoticeKey::NAME => self.waits::<methods::NoticeKey>(request, out, notice::key),
+            methods::NoticeSubscribe::NAME => self.waits::<methods::NoticeSubscribe>(request, out, notice::subscribe),
             methods::NoticeUnsubscribe::NAME => {
-                self.personal::<methods::NoticeUnsubscribe>(call, out, notice::unsubscribe)
+                self.waits::<methods::NoticeUnsubscribe>(request, out, notice::unsubscribe)
             }
             methods::DeviceCode::NAME
             | methods::DeviceRedeem::NAME
@@ -210,66 +204,66 @@ impl Client {
             | methods::DeviceShow::NAME => Err(arrival::too_late()),
             // The second is what tools that know OpenRPC ask for by themselves.
             "instance.openrpc" | "rpc.discover" => {
-                let program = self.shared.instance.identity().program;
-                out.ready.extend(call.head.document(&ostler_api::document(&program)));
+                let program = self.call.shared.instance.identity().program;
+                out.ready.extend(request.head.document(&ostler_api::document(&program)));
                 Ok(())
             }
-            _ => self.workspace_call(method, call, out),
+            _ => self.workspace_call(method, request, out),
         }
     }
 
     /// Methods about files and git, and what a session did to them.
-    fn workspace_call(&mut self, method: &str, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
+    fn workspace_call(&mut self, method: &str, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
         match method {
-            methods::SessionChanges::NAME => self.reaching::<methods::SessionChanges>(call, out, changes::changes),
-            methods::SessionReview::NAME => self.reaching::<methods::SessionReview>(call, out, review::review),
-            methods::SessionSetup::NAME => self.personal::<methods::SessionSetup>(call, out, setup::setup),
-            methods::SessionRun::NAME => self.personal::<methods::SessionRun>(call, out, setup::run),
-            methods::SessionFinish::NAME => finish::finish(self, call, out),
-            methods::SessionUnfinish::NAME => self.reaching::<methods::SessionUnfinish>(call, out, finish::unfinish),
-            methods::WorkspaceList::NAME => self.reaching::<methods::WorkspaceList>(call, out, workspace::list),
-            methods::WorkspaceTree::NAME => self.reaching::<methods::WorkspaceTree>(call, out, workspace::tree),
-            methods::WorkspaceRead::NAME => self.reaching::<methods::WorkspaceRead>(call, out, workspace::read),
-            methods::WorkspaceWrite::NAME => self.reaching::<methods::WorkspaceWrite>(call, out, workspace::write),
-            methods::WorkspaceWatch::NAME => search::watch(self, call, out),
-            methods::WorkspaceUnwatch::NAME => search::unwatch(self, call, out),
-            methods::SearchNames::NAME => self.reaching::<methods::SearchNames>(call, out, search::names),
-            methods::SearchContent::NAME => self.search::<methods::SearchContent>(call, out, search::content),
-            methods::SearchStatus::NAME => self.reaching::<methods::SearchStatus>(call, out, search::status),
-            methods::SearchStats::NAME => self.reaching::<methods::SearchStats>(call, out, search::stats),
-            methods::SearchRebuild::NAME => self.reaching::<methods::SearchRebuild>(call, out, search::rebuild),
-            methods::GitStatus::NAME => self.reaching::<methods::GitStatus>(call, out, look::status),
-            methods::GitDiff::NAME => self.reaching::<methods::GitDiff>(call, out, look::diff),
-            methods::GitLog::NAME => self.reaching::<methods::GitLog>(call, out, look::log),
-            methods::GitBranches::NAME => self.reaching::<methods::GitBranches>(call, out, look::branches),
-            methods::GitRemotes::NAME => self.reaching::<methods::GitRemotes>(call, out, look::remotes),
-            methods::GitStashes::NAME => self.reaching::<methods::GitStashes>(call, out, look::stashes),
-            methods::GitWorktrees::NAME => self.reaching::<methods::GitWorktrees>(call, out, look::worktrees),
-            methods::GitKept::NAME => self.reaching::<methods::GitKept>(call, out, look::kept),
-            methods::GitStage::NAME => self.reaching::<methods::GitStage>(call, out, change::stage),
-            methods::GitUnstage::NAME => self.reaching::<methods::GitUnstage>(call, out, change::unstage),
-            methods::GitStagePatch::NAME => self.reaching::<methods::GitStagePatch>(call, out, change::stage_patch),
-            methods::GitDiscard::NAME => self.reaching::<methods::GitDiscard>(call, out, change::discard),
-            methods::GitRestore::NAME => self.reaching::<methods::GitRestore>(call, out, change::restore),
+            methods::SessionChanges::NAME => self.waits::<methods::SessionChanges>(request, out, changes::changes),
+            methods::SessionReview::NAME => self.waits::<methods::SessionReview>(request, out, review::review),
+            methods::SessionSetup::NAME => self.waits::<methods::SessionSetup>(request, out, setup::setup),
+            methods::SessionRun::NAME => self.waits::<methods::SessionRun>(request, out, setup::run),
+            methods::SessionFinish::NAME => self.task::<methods::SessionFinish, _>(request, out, finish::finish),
+            methods::SessionUnfinish::NAME => self.waits::<methods::SessionUnfinish>(request, out, finish::unfinish),
+            methods::WorkspaceList::NAME => self.waits::<methods::WorkspaceList>(request, out, workspace::list),
+            methods::WorkspaceTree::NAME => self.waits::<methods::WorkspaceTree>(request, out, workspace::tree),
+            methods::WorkspaceRead::NAME => self.waits::<methods::WorkspaceRead>(request, out, workspace::read),
+            methods::WorkspaceWrite::NAME => self.waits::<methods::WorkspaceWrite>(request, out, workspace::write),
+            methods::WorkspaceWatch::NAME => search::watch(self, request, out),
+            methods::WorkspaceUnwatch::NAME => self.here::<methods::WorkspaceUnwatch>(request, out, search::unwatch),
+            methods::SearchNames::NAME => self.waits::<methods::SearchNames>(request, out, search::names),
+            methods::SearchContent::NAME => self.search::<methods::SearchContent>(request, out, search::content),
+            methods::SearchStatus::NAME => self.waits::<methods::SearchStatus>(request, out, search::status),
+            methods::SearchStats::NAME => self.waits::<methods::SearchStats>(request, out, search::stats),
+            methods::SearchRebuild::NAME => self.waits::<methods::SearchRebuild>(request, out, search::rebuild),
+            methods::GitStatus::NAME => self.waits::<methods::GitStatus>(request, out, look::status),
+            methods::GitDiff::NAME => self.waits::<methods::GitDiff>(request, out, look::diff),
+            methods::GitLog::NAME => self.waits::<methods::GitLog>(request, out, look::log),
+            methods::GitBranches::NAME => self.waits::<methods::GitBranches>(request, out, look::branches),
+            methods::GitRemotes::NAME => self.waits::<methods::GitRemotes>(request, out, look::remotes),
+            methods::GitStashes::NAME => self.waits::<methods::GitStashes>(request, out, look::stashes),
+            methods::GitWorktrees::NAME => self.waits::<methods::GitWorktrees>(request, out, look::worktrees),
+            methods::GitKept::NAME => self.waits::<methods::GitKept>(request, out, look::kept),
+            methods::GitStage::NAME => self.waits::<methods::GitStage>(request, out, change::stage),
+            methods::GitUnstage::NAME => self.waits::<methods::GitUnstage>(request, out, change::unstage),
+            methods::GitStagePatch::NAME => self.waits::<methods::GitStagePatch>(request, out, change::stage_patch),
+            methods::GitDiscard::NAME => self.waits::<methods::GitDiscard>(request, out, change::discard),
+            methods::GitRestore::NAME => self.waits::<methods::GitRestore>(request, out, change::restore),
             methods::GitBranchCreate::NAME => {
-                self.reaching::<methods::GitBranchCreate>(call, out, change::branch_create)
+                self.waits::<methods::GitBranchCreate>(request, out, change::branch_create)
             }
             methods::GitBranchDelete::NAME => {
-                self.reaching::<methods::GitBranchDelete>(call, out, change::branch_delete)
+                self.waits::<methods::GitBranchDelete>(request, out, change::branch_delete)
             }
-            methods::GitStash::NAME => self.reaching::<methods::GitStash>(call, out, change::stash),
-            methods::GitStashTake::NAME => self.reaching::<methods::GitStashTake>(call, out, change::stash_take),
-            methods::GitMergeAbort::NAME => self.reaching::<methods::GitMergeAbort>(call, out, change::merge_abort),
-            methods::GitRemoteAdd::NAME => self.reaching::<methods::GitRemoteAdd>(call, out, change::remote_add),
+            methods::GitStash::NAME => self.waits::<methods::GitStash>(request, out, change::stash),
+            methods::GitStashTake::NAME => self.waits::<methods::GitStashTake>(request, out, change::stash_take),
+            methods::GitMergeAbort::NAME => self.waits::<methods::GitMergeAbort>(request, out, change::merge_abort),
+            methods::GitRemoteAdd::NAME => self.waits::<methods::GitRemoteAdd>(request, out, change::remote_add),
             methods::GitRemoteRemove::NAME => {
-                self.reaching::<methods::GitRemoteRemove>(call, out, change::remote_remove)
+                self.waits::<methods::GitRemoteRemove>(request, out, change::remote_remove)
             }
-            methods::GitCommit::NAME => git_hosted::start::<methods::GitCommit>(self, call, out),
-            methods::GitPush::NAME => git_hosted::start::<methods::GitPush>(self, call, out),
-            methods::GitPull::NAME => git_hosted::start::<methods::GitPull>(self, call, out),
-            methods::GitFetch::NAME => git_hosted::start::<methods::GitFetch>(self, call, out),
-            methods::GitSwitch::NAME => git_hosted::start::<methods::GitSwitch>(self, call, out),
-            methods::GitMerge::NAME => git_hosted::start::<methods::GitMerge>(self, call, out),
+            methods::GitCommit::NAME => self.task::<methods::GitCommit, _>(request, out, git_hosted::start),
+            methods::GitPush::NAME => self.task::<methods::GitPush, _>(request, out, git_hosted::start),
+            methods::GitPull::NAME => self.task::<methods::GitPull, _>(request, out, git_hosted::start),
+            methods::GitFetch::NAME => self.task::<methods::GitFetch, _>(request, out, git_hosted::start),
+            methods::GitSwitch::NAME => self.task::<methods::GitSwitch, _>(request, out, git_hosted::start),
+            methods::GitMerge::NAME => self.task::<methods::GitMerge, _>(request, out, git_hosted::start),
             _ => {
                 Err(RpcError::new(ErrorKind::UnknownMethod, format!("no method `{method}`"))
                     .hint("list them: ostler api"))
@@ -277,68 +271,81 @@ impl Client {
         }
     }
 
-    /// A method that never waits.
     fn now<M: Method>(
         &self,
-        call: &Call<'_>,
+        request: &Request<'_>,
         out: &mut Out,
-        answer: fn(&DoorState, M::Params) -> Result<M::Result, RpcError>,
+        answer: Quick<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
-        let result = answer(&self.shared, call.params::<M>()?);
-        out.ready.extend(call.head.answer::<M>(&result));
+        let result = answer(&self.call, request.params::<M>()?);
+        out.ready.extend(request.head.answer::<M>(&result));
         Ok(())
     }
 
-    /// A method that touches or shows what may not be the client's own, and never waits.
-    fn reaching_now<M: Method>(
-        &self,
-        call: &Call<'_>,
+    fn here<M: Method>(
+        &mut self,
+        request: &Request<'_>,
         out: &mut Out,
-        answer: ReachingNow<M::Params, M::Result>,
+        answer: Here<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
-        let result = answer(&self.shared, &self.origin, call.params::<M>()?);
-        out.ready.extend(call.head.answer::<M>(&result));
+        let result = answer(self, request.params::<M>()?, out);
+        out.ready.extend(request.head.answer::<M>(&result));
         Ok(())
     }
 
-    /// A method that touches or shows what may not be the client's own; it may wait for the disk.
-    fn reaching<M: Method>(
+    /// A method that waits for others, in a task of its own.
+    fn task<M: Method, F: Future<Output = Result<M::Result, RpcError>> + Send + 'static>(
         &self,
-        call: &Call<'_>,
+        request: &Request<'_>,
         out: &mut Out,
-        answer: Reaching<M::Params, M::Result>,
+        answer: fn(Arc<Call>, M::Params) -> F,
     ) -> Result<(), RpcError> {
-        let origin = Arc::clone(&self.origin);
-        self.blocking::<M>(call, out, move |wait, shared, params| answer(wait, shared, &origin, params))
+        let (head, answered) = (request.head.clone(), answer(Arc::clone(&self.call), request.params::<M>()?));
+        out.spawn(async move { Later::reply(head.answer::<M>(&answered.await)) });
+        Ok(())
     }
 
-    /// The same, for what may take long: it is told when nobody waits for the answer any more.
+    fn waits<M: Method>(
+        &self,
+        request: &Request<'_>,
+        out: &mut Out,
+        answer: Waiting<M::Params, M::Result>,
+    ) -> Result<(), RpcError> {
+        let (params, head, call) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.call));
+        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &call, params))));
+        Ok(())
+    }
+
+    /// What may take long is told when nobody waits for the answer any more.
     fn long<M: Method>(
         &self,
-        call: &Call<'_>,
+        request: &Request<'_>,
         out: &mut Out,
         answer: Long<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
-        let (origin, gone) = (Arc::clone(&self.origin), Arc::clone(&self.gone));
-        self.blocking::<M>(call, out, move |wait, shared, params| {
-            answer(wait, shared, &origin, params, &|| gone.load(Ordering::Relaxed))
-        })
+        let (params, head, call) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.call));
+        let gone = Arc::clone(&self.gone);
+        out.spawn_blocking(move |wait| {
+            let gone = || gone.load(Ordering::Relaxed);
+            Later::reply(head.answer::<M>(&answer(wait, &call, params, &gone)))
+        });
+        Ok(())
     }
 
     /// The same for what takes all the processors that it can get: a client has few of them at once.
     fn search<M: Method>(
         &self,
-        call: &Call<'_>,
+        request: &Request<'_>,
         out: &mut Out,
         answer: Long<M::Params, M::Result>,
     ) -> Result<(), RpcError> {
-        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
-        let (origin, gone, share) = (Arc::clone(&self.origin), Arc::clone(&self.gone), Arc::clone(out.share()));
+        let (params, head, call) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.call));
+        let (gone, share) = (Arc::clone(&self.gone), Arc::clone(out.share()));
         out.spawn(async move {
             let place = share.search().await;
             let found = MayWait::pool(move |wait| {
                 let gone = || gone.load(Ordering::Relaxed);
-                let found = head.answer::<M>(&answer(wait, &shared, &origin, params, &gone));
+                let found = head.answer::<M>(&answer(wait, &call, params, &gone));
                 drop((place, share));
                 found
             });
@@ -347,50 +354,27 @@ impl Client {
         });
         Ok(())
     }
-
-    /// A method that may wait for the disk.
-    fn blocking<M: Method>(
-        &self,
-        call: &Call<'_>,
-        out: &mut Out,
-        answer: impl FnOnce(&MayWait, &DoorState, M::Params) -> Result<M::Result, RpcError> + Send + 'static,
-    ) -> Result<(), RpcError> {
-        let (params, head, shared) = (call.params::<M>()?, call.head.clone(), Arc::clone(&self.shared));
-        out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &shared, params))));
-        Ok(())
-    }
-
-    /// A method that asks who calls; it may wait for the disk.
-    fn personal<M: Method>(
-        &self,
-        call: &Call<'_>,
-        out: &mut Out,
-        answer: Personal<M::Params, M::Result>,
-    ) -> Result<(), RpcError> {
-        let who = self.who.clone();
-        self.blocking::<M>(call, out, move |wait, shared, params| answer(wait, shared, &who, params))
-    }
 }
 
 impl Session for Client {
     type Tag = Tag;
 
     fn line(&mut self, line: &[u8], out: &mut Out) -> Flow {
-        self.shared.counters.requests.fetch_add(1, Ordering::Relaxed);
-        let Some((method, call)) = Call::read(line, out) else { return Flow::Continue };
-        if let Who::Device(guest) = &self.who
-            && let Err(error) = rights::check(&self.shared.engine, guest, &method)
+        self.call.shared.counters.requests.fetch_add(1, Ordering::Relaxed);
+        let Some((method, request)) = Request::read(line, out) else { return Flow::Continue };
+        if let Who::Device(guest) = &self.call.who
+            && let Err(error) = rights::check(self.call.engine(), guest, &method)
         {
             // Who was refused goes on record, which may wait for the disk.
-            let (shared, guest) = (Arc::clone(&self.shared), Arc::clone(guest));
+            let (call, guest) = (Arc::clone(&self.call), Arc::clone(guest));
             out.spawn_blocking(move |wait| {
-                shared.engine.guest_refused(wait, &guest, "devices", &error.message);
-                Later::reply(call.head.refuse(&error))
+                call.engine().guest_refused(wait, &guest, "devices", &error.message);
+                Later::reply(request.head.refuse(&error))
             });
             return Flow::Continue;
         }
-        if let Err(error) = self.call(&method, &call, out) {
-            out.ready.extend(call.head.refuse(&error));
+        if let Err(error) = self.dispatch(&method, &request, out) {
+            out.ready.extend(request.head.refuse(&error));
         }
         Flow::Continue
     }
@@ -429,7 +413,7 @@ impl Session for Client {
     }
 
     fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
-        let why = self.shared.engine.disk_trouble(error).message;
+        let why = self.call.engine().disk_trouble(error).message;
         match *tag {
             Tag::Process(watch) => frame::push_lost(watch, &why, out),
             Tag::Session(watch) => record::push_lost(watch, &why, out),

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_api::{
     Empty, ErrorKind, FeedChange, FeedChanges, FeedFile, FeedFollowParams, FeedFollowing, FeedGap, FeedGit, FeedKind,
-    FeedLost, FeedMissing, FeedPage, FeedReadParams, FeedWatch, FileBecame, FilePath, RpcError, Timestamp, methods,
+    FeedLost, FeedMissing, FeedPage, FeedReadParams, FeedUnfollowParams, FeedWatch, FileBecame, FilePath, RpcError,
+    Timestamp, methods,
 };
 use ostler_door_rpc::{Later, Watch, notify_of};
 use ostler_engine::access::device::Right;
@@ -14,10 +15,9 @@ use ostler_engine::feed::{Change, FileChange, FileIs, Filter, GitStands, Happene
 use ostler_engine::{EventHead, EventStep, MayWait, Missing, Target};
 use serde::Serialize;
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out, Tag};
-use crate::reach::check;
-use crate::who::Who;
+use crate::call::Call;
+use crate::dispatch::{Client, Out, Request, Tag};
+use crate::watches::no_watch;
 
 /// Changes of a page: a screenful many times over, and less than a megabyte.
 const PAGE: usize = 1000;
@@ -41,21 +41,20 @@ impl Follows {
 
 /// The filter as it is meant. A hosted caller follows its own sessions; everything else is not its own.
 fn filter(
-    shared: &DoorState,
-    who: &Who,
+    call: &Call,
     kinds: Vec<FeedKind>,
     session: Option<String>,
     workspace: Option<FilePath>,
 ) -> Result<Filter, RpcError> {
     let session = match session {
-        Some(text) => Some(crate::session::own(shared, &who.origin(), &text)?.id().to_owned()),
+        Some(text) => Some(crate::session::own(call, &text)?.id().to_owned()),
         None => {
-            check(shared, &who.origin(), Target::Instance)?;
+            call.reaches(Target::Instance)?;
             None
         }
     };
     // A device sees workspaces of sessions; any other folder is for one that may start commands, and so see it anyway.
-    let of_sessions = who.needs(shared, Right::TypeIntoTerminals).is_err();
+    let of_sessions = call.needs(Right::TypeIntoTerminals).is_err();
     Ok(Filter { kinds, session, workspace: workspace.map(|FilePath(folder)| folder), of_sessions })
 }
 
@@ -67,20 +66,15 @@ fn position(text: &str) -> Result<Position, RpcError> {
     text.parse().map_err(refusal)
 }
 
-pub(crate) fn unread(shared: &DoorState, error: &std::io::Error) -> RpcError {
-    crate::info::disk(&shared.engine, "the feed cannot be read", error)
+pub(crate) fn unread(call: &Call, error: &std::io::Error) -> RpcError {
+    crate::info::disk(call.engine(), "the feed cannot be read", error)
 }
 
-pub(crate) fn read(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: FeedReadParams,
-) -> Result<FeedPage, RpcError> {
+pub(crate) fn read(wait: &MayWait, call: &Call, params: FeedReadParams) -> Result<FeedPage, RpcError> {
     let after = params.after.as_deref().map_or(Ok(Position::default()), position)?;
-    let filter = filter(shared, who, params.kinds, params.session, params.workspace)?;
-    let feed = shared.engine.feed();
-    let opened = feed.read_after(wait, after).map_err(|error| unread(shared, &error))?;
+    let filter = filter(call, params.kinds, params.session, params.workspace)?;
+    let feed = call.engine().feed();
+    let opened = feed.read_after(wait, after).map_err(|error| unread(call, &error))?;
     let mut gap = missing(&opened);
     let Opened { mut cursor, told, first, .. } = opened;
     let most = if params.limit == 0 { PAGE } else { (params.limit as usize).min(PAGE) };
@@ -89,7 +83,7 @@ pub(crate) fn read(
     let mut payload = Vec::new();
     for _ in 0..LOOK_THROUGH {
         payload.clear();
-        match cursor.next_blocking(&mut payload).map_err(|error| unread(shared, &error))? {
+        match cursor.next_blocking(&mut payload).map_err(|error| unread(call, &error))? {
             EventStep::Event(head) => {
                 let mut changes = feed.changes(&head, &payload, told, &filter);
                 let room = most - page.changes.len();
@@ -176,12 +170,12 @@ fn git_of(stands: GitStands) -> FeedGit {
 }
 
 /// The feed may be waiting for its disk: all of it happens beside the connection.
-pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::FeedFollow>()?;
+pub(crate) fn follow(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = request.params::<methods::FeedFollow>()?;
     client.last_watch += 1;
     let (watch, follows) = (client.last_watch, client.follows.clone());
-    let (shared, who, head) = (Arc::clone(&client.shared), client.who.clone(), call.head.clone());
-    out.spawn_blocking(move |wait| match begin(wait, &shared, &who, params) {
+    let (call, head) = (Arc::clone(&client.call), request.head.clone());
+    out.spawn_blocking(move |wait| match begin(wait, &call, params) {
         Ok((filter, opened)) => {
             let gap = missing(&opened);
             let Opened { cursor, told, .. } = opened;
@@ -197,19 +191,14 @@ pub(crate) fn follow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     Ok(())
 }
 
-fn begin(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: FeedFollowParams,
-) -> Result<(Filter, Opened), RpcError> {
-    let filter = filter(shared, who, params.kinds, params.session, params.workspace)?;
-    let feed = shared.engine.feed();
+fn begin(wait: &MayWait, call: &Call, params: FeedFollowParams) -> Result<(Filter, Opened), RpcError> {
+    let filter = filter(call, params.kinds, params.session, params.workspace)?;
+    let feed = call.engine().feed();
     let after = match &params.after {
         Some(text) => position(text)?,
-        None => feed.newest(wait).map_err(|error| unread(shared, &error))?,
+        None => feed.newest(wait).map_err(|error| unread(call, &error))?,
     };
-    Ok((filter, feed.read_after(wait, after).map_err(|error| unread(shared, &error))?))
+    Ok((filter, feed.read_after(wait, after).map_err(|error| unread(call, &error))?))
 }
 
 /// What a watch of the feed is called among those of its connection.
@@ -217,21 +206,17 @@ fn name(watch: u64) -> String {
     format!("feed {watch}")
 }
 
-pub(crate) fn unfollow(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let watch = call.params::<methods::FeedUnfollow>()?.watch;
-    if client.follows.open().remove(&watch).is_none() {
-        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {watch}")));
-    }
-    out.unwatch(&name(watch));
-    out.ready.extend(call.head.answer::<methods::FeedUnfollow>(&Ok(Empty {})));
-    Ok(())
+pub(crate) fn unfollow(client: &mut Client, params: FeedUnfollowParams, out: &mut Out) -> Result<Empty, RpcError> {
+    client.follows.open().remove(&params.watch).ok_or_else(|| no_watch(params.watch))?;
+    out.unwatch(&name(params.watch));
+    Ok(Empty {})
 }
 
 /// One entry, as far as this follower wants it. Never waits.
 pub(crate) fn push_entry(client: &Client, watch: u64, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) -> bool {
     let open = client.follows.open();
     let Some((filter, told)) = open.get(&watch) else { return false };
-    let changes = client.shared.engine.feed().changes(head, payload, *told, filter);
+    let changes = client.call.engine().feed().changes(head, payload, *told, filter);
     if !changes.is_empty() {
         let changes = changes.into_iter().map(describe).collect();
         push("feed.changes", &FeedChanges { watch, changes }, out);

@@ -4,42 +4,29 @@ use std::sync::Arc;
 
 use ostler_api::{
     ErrorKind, FilePath, FinishHow as How, FinishStanding, RpcError, SessionFinishParams, SessionFinished,
-    SessionFinishing, SessionIdParams, methods,
+    SessionFinishing, SessionIdParams,
 };
-use ostler_door_rpc::Later;
+use ostler_engine::MayWait;
 use ostler_engine::access::device::Right;
 use ostler_engine::session::Session;
 use ostler_engine::workspace::work::GitError;
 use ostler_engine::workspace::{Finish, FinishError, FinishHow, FinishStep, FinishedTree, Standing, UndoError};
-use ostler_engine::{MayWait, Origin};
 use ostler_story::words;
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out};
+use crate::call::Call;
 use crate::info::{describe, disk, of_session};
 use crate::place::{of_busy, of_git, path};
 use crate::reach::refusal;
 use crate::session::own;
 
 /// Answers with the next step.
-pub(crate) fn finish(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let (params, head) = (call.params::<methods::SessionFinish>()?, call.head.clone());
+pub(crate) async fn finish(call: Arc<Call>, params: SessionFinishParams) -> Result<SessionFinishing, RpcError> {
     // A merge changes a folder that is no session's, and a proposal runs the user's own program: also what starting a command
     // needs.
     if matches!(params.how, Some(How::Merge | How::PullRequest)) {
-        client.who.needs(&client.shared, Right::TypeIntoTerminals)?;
+        call.needs(Right::TypeIntoTerminals)?;
     }
-    let (shared, origin) = (Arc::clone(&client.shared), Arc::clone(&client.origin));
-    out.spawn(async move { Later::reply(head.answer::<methods::SessionFinish>(&step(shared, origin, params).await)) });
-    Ok(())
-}
-
-async fn step(
-    shared: Arc<DoorState>,
-    origin: Arc<Origin>,
-    params: SessionFinishParams,
-) -> Result<SessionFinishing, RpcError> {
-    let session = allowed(&shared, &origin, &params.id, params.how.is_some())?;
+    let session = allowed(&call, &params.id, params.how.is_some())?;
     let finish = Finish {
         how: params.how.map(|how| match how {
             How::Merge => FinishHow::Merge,
@@ -49,10 +36,10 @@ async fn step(
         into: params.into.map(|into| into.0.into_os_string()),
         message: params.message,
     };
-    let owner = shared.engine.owner_for(&origin);
-    let step = shared.engine.finish(&session, finish, owner).await;
+    let owner = call.engine().owner_for(&call.origin);
+    let step = call.engine().finish(&session, finish, owner).await;
     let mut answer = SessionFinishing { standing: None, process: None, done: None };
-    match step.map_err(|error| refused(&shared, &session, error))? {
+    match step.map_err(|error| refused(&call, &session, error))? {
         FinishStep::Looked(found) => answer.standing = Some(standing(&found)),
         FinishStep::Running(process) => answer.process = Some(describe(&process)),
         FinishStep::Done(tree) => answer.done = Some(finished(&tree)),
@@ -61,31 +48,26 @@ async fn step(
 }
 
 /// Puts back what was thrown away.
-pub(crate) fn unfinish(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionIdParams,
-) -> Result<SessionFinished, RpcError> {
-    let session = allowed(shared, origin, &params.id, true)?;
-    let back = shared.engine.undo_discard(wait, &session);
+pub(crate) fn unfinish(wait: &MayWait, call: &Call, params: SessionIdParams) -> Result<SessionFinished, RpcError> {
+    let session = allowed(call, &params.id, true)?;
+    let back = call.engine().undo_discard(wait, &session);
     back.map(|tree| finished(&tree)).map_err(|error| match error {
         UndoError::Nothing | UndoError::NoTree => {
             RpcError::new(ErrorKind::NotFound, format!("{}: {error}", of_session(&session)))
         }
         UndoError::There(_) => RpcError::new(ErrorKind::Refused, format!("{}: {error}", of_session(&session))),
         UndoError::Taken(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
-        UndoError::Git(error) => of_git(shared, error),
-        UndoError::Io(error) => disk(&shared.engine, "nothing was put back", &error),
+        UndoError::Git(error) => of_git(call, error),
+        UndoError::Io(error) => disk(call.engine(), "nothing was put back", &error),
     })
 }
 
 /// A session that the caller may look at; to change anything it must not be hosted.
-fn allowed(shared: &DoorState, origin: &Origin, id: &str, changes: bool) -> Result<Session, RpcError> {
-    let session = own(shared, origin, id)?;
+fn allowed(call: &Call, id: &str, changes: bool) -> Result<Session, RpcError> {
+    let session = own(call, id)?;
     if changes {
         let place = session.view().workspace;
-        shared.engine.may_change(origin, &place).map_err(|error| refusal(&error))?;
+        call.engine().may_change(&call.origin, &place).map_err(|error| refusal(&error))?;
     }
     Ok(session)
 }
@@ -114,7 +96,7 @@ fn finished(tree: &FinishedTree) -> SessionFinished {
     }
 }
 
-fn refused(shared: &DoorState, session: &Session, error: FinishError) -> RpcError {
+fn refused(call: &Call, session: &Session, error: FinishError) -> RpcError {
     let name = of_session(session);
     let said = format!("{name} is not finished: {error}");
     let no = |hint: String| RpcError::new(ErrorKind::Refused, said.clone()).hint(hint);
@@ -141,8 +123,8 @@ fn refused(shared: &DoorState, session: &Session, error: FinishError) -> RpcErro
         FinishError::Git(GitError::TooMuchToKeep { .. }) => {
             no("commit what is to be kept and remove the rest, then try again".into())
         }
-        FinishError::Git(error) => of_git(shared, error),
-        FinishError::Spawn(error) => crate::process::refusal(&shared.engine, &error, None),
-        FinishError::Io(error) => disk(&shared.engine, "not finished", &error),
+        FinishError::Git(error) => of_git(call, error),
+        FinishError::Spawn(error) => crate::process::refusal(call.engine(), &error, None),
+        FinishError::Io(error) => disk(call.engine(), "not finished", &error),
     }
 }

@@ -13,13 +13,12 @@ use ostler_engine::history::{
     Running, Searched, Wanted,
 };
 use ostler_engine::session::View;
-use ostler_engine::{MayWait, Origin, Target};
+use ostler_engine::{MayWait, Target};
 use ostler_story::{Element, Speaker, ToolCall, Usage};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::info::{disk, listed};
 use crate::pieces::diffs;
-use crate::reach::check;
 use crate::session::{status_of, usage_of};
 
 /// Conversations of one answer: some hundred bytes each.
@@ -45,31 +44,31 @@ fn most(asked: u32, usual: usize, max: usize) -> usize {
 }
 
 /// Whether this client sees a conversation: everything, or what its own sessions are.
-fn sees<'a>(shared: &'a DoorState, origin: &'a Origin) -> impl Fn(Option<&View>) -> bool + 'a {
-    let all = check(shared, origin, Target::Instance).is_ok();
+fn sees(call: &Call) -> impl Fn(Option<&View>) -> bool {
+    let all = call.reaches(Target::Instance).is_ok();
     move |view| {
-        let session = || shared.engine.sessions().get(&view?.id);
-        all || session().is_some_and(|session| check(shared, origin, Target::Session(&session)).is_ok())
+        let session = || call.engine().sessions().get(&view?.id);
+        all || session().is_some_and(|session| call.reaches(Target::Session(&session)).is_ok())
     }
 }
 
 /// A conversation that this client may read.
-fn find(shared: &DoorState, origin: &Origin, history: &History<'_>, id: &str) -> Result<Meant, RpcError> {
-    let found = history.find(id).map_err(|error| refusal(shared, id, error));
+fn find(call: &Call, history: &History<'_>, id: &str) -> Result<Meant, RpcError> {
+    let found = history.find(id).map_err(|error| refusal(call, id, error));
     match found {
         Ok(Meant { session: Some(session), transcript }) => {
-            check(shared, origin, Target::Session(&session))?;
+            call.reaches(Target::Session(&session))?;
             Ok(Meant { session: Some(session), transcript })
         }
         // Of what is not its own a client does not learn either that it is there.
         found => {
-            check(shared, origin, Target::Instance)?;
+            call.reaches(Target::Instance)?;
             found
         }
     }
 }
 
-fn refusal(shared: &DoorState, id: &str, error: HistoryError) -> RpcError {
+fn refusal(call: &Call, id: &str, error: HistoryError) -> RpcError {
     match error {
         HistoryError::NotFound(_) => {
             RpcError::new(ErrorKind::NotFound, format!("no conversation `{id}`")).hint("list them: ostler history")
@@ -78,7 +77,7 @@ fn refusal(shared: &DoorState, id: &str, error: HistoryError) -> RpcError {
             RpcError::new(ErrorKind::Ambiguous, format!("`{id}` matches several: {}", listed(&ids)))
                 .hint("use more of the id")
         }
-        HistoryError::Io(source) => disk(&shared.engine, &format!("`{id}` cannot be read"), &source),
+        HistoryError::Io(source) => disk(call.engine(), &format!("`{id}` cannot be read"), &source),
     }
 }
 
@@ -86,15 +85,10 @@ fn filter(workspace: Option<String>, agent: Option<String>) -> Filter {
     Filter { workspace: workspace.map(PathBuf::from), agent }
 }
 
-pub(crate) fn list(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: HistoryListParams,
-) -> Result<HistoryList, RpcError> {
-    let history = shared.engine.history(wait);
-    let found = history.list(&filter(params.workspace, params.agent), &sees(shared, origin));
-    let all = check(shared, origin, Target::Instance).is_ok();
+pub(crate) fn list(wait: &MayWait, call: &Call, params: HistoryListParams) -> Result<HistoryList, RpcError> {
+    let history = call.engine().history(wait);
+    let found = history.list(&filter(params.workspace, params.agent), &sees(call));
+    let all = call.reaches(Target::Instance).is_ok();
     let total = found.entries.len() as u64;
     let page = found.entries.into_iter().skip(params.skip as usize).take(most(params.limit, LIST_MAX, LIST_MAX));
     let conversations = page.map(|mut entry| {
@@ -109,15 +103,10 @@ pub(crate) fn list(
     })
 }
 
-pub(crate) fn get(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: HistoryIdParams,
-) -> Result<HistoryEntry, RpcError> {
-    let history = shared.engine.history(wait);
-    let meant = find(shared, origin, &history, &params.id)?;
-    let entry = history.describe(&meant).map_err(|error| refusal(shared, &params.id, error))?;
+pub(crate) fn get(wait: &MayWait, call: &Call, params: HistoryIdParams) -> Result<HistoryEntry, RpcError> {
+    let history = call.engine().history(wait);
+    let meant = find(call, &history, &params.id)?;
+    let entry = history.describe(&meant).map_err(|error| refusal(call, &params.id, error))?;
     let running = history.running(&entry).map(running);
     Ok(HistoryEntry { running, ..describe(&history, entry) })
 }
@@ -179,8 +168,7 @@ fn position(text: &str) -> Result<Position, RpcError> {
 
 pub(crate) fn messages(
     wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
+    call: &Call,
     params: HistoryMessagesParams,
     gone: &dyn Fn() -> bool,
 ) -> Result<HistoryMessages, RpcError> {
@@ -196,12 +184,12 @@ pub(crate) fn messages(
             ));
         }
     };
-    let history = shared.engine.history(wait);
-    let meant = find(shared, origin, &history, &params.id)?;
+    let history = call.engine().history(wait);
+    let meant = find(call, &history, &params.id)?;
     let limit = most(params.limit, MESSAGES, usize::MAX);
     let wait = if matches!(begin, Begin::From(_)) { params.wait_ms.min(WAIT_MAX) } else { 0 };
     let page = history.follow(&meant, begin, limit, Duration::from_millis(wait), gone);
-    let page = page.map_err(|error| refusal(shared, &params.id, error))?;
+    let page = page.map_err(|error| refusal(call, &params.id, error))?;
     let Page { messages, before, older, next, newer, changed, unread } = page;
     Ok(HistoryMessages {
         messages: messages.into_iter().map(message).collect(),
@@ -281,29 +269,28 @@ fn element(element: Element) -> HistoryElement {
 
 pub(crate) fn search(
     wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
+    call: &Call,
     params: HistorySearchParams,
     gone: &dyn Fn() -> bool,
 ) -> Result<HistoryFound, RpcError> {
     let needle = Needle::new(&params.query).ok_or_else(|| {
         RpcError::new(ErrorKind::BadParams, "a query has 1 to 512 bytes").hint("write what to look for")
     })?;
-    let history = shared.engine.history(wait);
+    let history = call.engine().history(wait);
     let limit = most(params.limit, HITS, HITS_MAX);
     let within = Duration::from_millis(if params.within_ms == 0 { WITHIN } else { params.within_ms.min(WITHIN_MAX) });
     let mut wanted = Wanted { limit, each: most(params.each, EACH, HITS_MAX), within };
     let filter = filter(params.workspace, params.agent);
     let searched = match &params.id {
-        None => history.search(&needle, &filter, &sees(shared, origin), wanted, gone),
+        None => history.search(&needle, &filter, &sees(call), wanted, gone),
         Some(id) => {
-            let meant = find(shared, origin, &history, id)?;
-            let entry = history.describe(&meant).map_err(|error| refusal(shared, id, error))?;
+            let meant = find(call, &history, id)?;
+            let entry = history.describe(&meant).map_err(|error| refusal(call, id, error))?;
             wanted.each = limit;
             history.search_in(&needle, vec![entry], wanted, gone)
         }
     };
-    let all = check(shared, origin, Target::Instance).is_ok();
+    let all = call.reaches(Target::Instance).is_ok();
     let Searched { entries, hits, searched, unsearched, bytes, unread, behind, unreadable } = searched;
     let mut conversations: Vec<HistoryFoundIn> = entries
         .into_iter()

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use ostler_api::{Hosted, HostedList, HostedListParams, RpcError, SessionStatus};
-use ostler_engine::{MayWait, Origin, Process, Session, Target};
+use ostler_engine::{MayWait, Process, Session, Target};
 use ostler_workspace::branch;
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::reach::{shown_process, shown_session};
 
 /// An entry, and what its last lines are read from.
@@ -17,21 +17,16 @@ enum Source {
     Session(Session),
 }
 
-pub(crate) fn list(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: HostedListParams,
-) -> Result<HostedList, RpcError> {
-    let processes = shared.engine.list();
-    let sessions = shared.engine.sessions().list();
+pub(crate) fn list(wait: &MayWait, call: &Call, params: HostedListParams) -> Result<HostedList, RpcError> {
+    let processes = call.engine().list();
+    let sessions = call.engine().sessions().list();
     let wanted = |id: &str| params.id.as_deref().is_none_or(|only| only == id);
     let mut all: Vec<(Hosted, Source)> = Vec::new();
     for process in processes.iter().filter(|process| wanted(process.id()) && (params.all || process.is_running())) {
-        all.push((of_process(shared, origin, process), Source::Process(process.clone())));
+        all.push((of_process(call, process), Source::Process(process.clone())));
     }
     for session in sessions.iter().filter(|session| wanted(session.id())) {
-        let info = shown_session(shared, origin, session);
+        let info = shown_session(call, session);
         if params.all || info.status != SessionStatus::Closed {
             all.push((info.into(), Source::Session(session.clone())));
         }
@@ -48,7 +43,7 @@ pub(crate) fn list(
         };
         let lines = match target {
             // What others say is not for this client.
-            target if shared.engine.may_touch(origin, target).is_err() => continue,
+            target if call.engine().may_touch(&call.origin, target).is_err() => continue,
             Target::Process(process) => process.last_lines(wait, count),
             Target::Session(session) => session.last_lines(wait, count),
             Target::Instance => continue,
@@ -76,7 +71,7 @@ fn drop_oldest(all: &mut Vec<(Hosted, Source)>, max: usize) {
     all.retain(|(hosted, _)| !gone.contains(&hosted.id));
 }
 
-fn of_process(shared: &DoorState, origin: &Origin, process: &Process) -> Hosted {
+fn of_process(call: &Call, process: &Process) -> Hosted {
     let part_of = process.about().session.clone().or_else(|| process.approval().map(str::to_owned));
-    Hosted { part_of, ..Hosted::from(shown_process(shared, origin, process)) }
+    Hosted { part_of, ..Hosted::from(shown_process(call, process)) }
 }

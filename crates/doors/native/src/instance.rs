@@ -8,16 +8,13 @@ use std::time::Duration;
 use ostler_api::{
     API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState,
     KeeperUpgrade, KeyParams, LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, SettingInfo,
-    Status, Stopped, methods,
+    Status, Stopped,
 };
-use ostler_door_rpc::Later;
 use ostler_engine::session::{AgentHere, Login};
-use ostler_engine::{KillPlan, MayWait, Origin, Process, Space, Target, Upgrade};
+use ostler_engine::{KillPlan, MayWait, Process, Space, Target, Upgrade};
 use ostler_story::Drive;
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out};
-use crate::reach::check;
+use crate::call::Call;
 use crate::session;
 
 /// The oldest protocol version that this daemon still speaks.
@@ -34,7 +31,7 @@ fn upgrade(of_keeper: Upgrade) -> KeeperUpgrade {
     }
 }
 
-pub(crate) fn hello(shared: &DoorState, params: HelloParams) -> Result<Hello, RpcError> {
+pub(crate) fn hello(call: &Call, params: HelloParams) -> Result<Hello, RpcError> {
     if params.version < OLDEST {
         let message = format!("this daemon speaks protocol {OLDEST} to {API_VERSION}, the client {}", params.version);
         return Err(RpcError::new(ErrorKind::Refused, message).hint("use a newer client"));
@@ -42,7 +39,7 @@ pub(crate) fn hello(shared: &DoorState, params: HelloParams) -> Result<Hello, Rp
     if !params.client.is_empty() {
         tracing::debug!("native door: {} is here", params.client.escape_debug());
     }
-    let identity = shared.instance.identity();
+    let identity = call.shared.instance.identity();
     Ok(Hello {
         version: params.version.min(API_VERSION),
         program: identity.program,
@@ -52,11 +49,11 @@ pub(crate) fn hello(shared: &DoorState, params: HelloParams) -> Result<Hello, Rp
     })
 }
 
-pub(crate) fn status(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Status, RpcError> {
-    let (identity, stats) = (shared.instance.identity(), shared.engine.stats());
-    let sessions = session::count(shared);
-    let space = shared.engine.space(wait).unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
-    let unconfirmed = shared.engine.inbox().unconfirmed().into_iter();
+pub(crate) fn status(wait: &MayWait, call: &Call, _: Empty) -> Result<Status, RpcError> {
+    let (identity, stats) = (call.shared.instance.identity(), call.engine().stats());
+    let sessions = session::count(call);
+    let space = call.engine().space(wait).unwrap_or(Space { free: 0, size: 0, keep_free: 0 });
+    let unconfirmed = call.engine().inbox().unconfirmed().into_iter();
     let busy = |status| matches!(status, SessionStatus::Running | SessionStatus::Waiting);
     Ok(Status {
         instance: identity.name,
@@ -66,30 +63,30 @@ pub(crate) fn status(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Sta
         keeper_pid: Some(stats.keeper_pid),
         keeper_upgrade: stats.keeper_upgrade.map(upgrade),
         started: identity.started,
-        doors: shared.instance.doors(),
+        doors: call.shared.instance.doors(),
         running: stats.running as u64,
         exited: stats.ended as u64,
-        journal_bytes: shared.engine.journal_bytes(wait),
+        journal_bytes: call.engine().journal_bytes(wait),
         oldest_unsynced_ms: u64::try_from(stats.oldest_unsynced.as_millis()).unwrap_or(u64::MAX),
         held_back: stats.held_back as u64,
         held_by_floor: stats.held_by_floor as u64,
         disk_free: space.free,
         disk_size: space.size,
         keep_free: space.keep_free,
-        rules_suspended: shared.engine.inbox().suspended() as u64,
-        locked: shared.engine.locked().is_some(),
+        rules_suspended: call.engine().inbox().suspended() as u64,
+        locked: call.engine().locked().is_some(),
         damaged: stats.damaged as u64,
         state_dir: identity.state_dir,
         sessions: sessions.iter().filter(|(status, _)| *status != SessionStatus::Closed).map(|(_, count)| count).sum(),
         sessions_running: sessions.iter().filter(|(status, _)| busy(*status)).map(|(_, count)| count).sum(),
-        approvals_pending: shared.engine.inbox().pending().len() as u64,
+        approvals_pending: call.engine().inbox().pending().len() as u64,
         unconfirmed: unconfirmed.map(|(setting, value)| SettingInfo { setting, value }).collect(),
     })
 }
 
 /// May wait for a login shell, and for the agents.
-pub(crate) fn agents(wait: &MayWait, shared: &DoorState, params: AgentsParams) -> Result<AgentList, RpcError> {
-    let agents = shared.engine.sessions().agents_here(wait, params.ask).into_iter().map(agent_info).collect();
+pub(crate) fn agents(wait: &MayWait, call: &Call, params: AgentsParams) -> Result<AgentList, RpcError> {
+    let agents = call.engine().sessions().agents_here(wait, params.ask).into_iter().map(agent_info).collect();
     Ok(AgentList { agents })
 }
 
@@ -118,8 +115,8 @@ pub fn agent_info(here: AgentHere) -> AgentInfo {
     }
 }
 
-pub(crate) fn metrics(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Metrics, RpcError> {
-    let (identity, stats, counters) = (shared.instance.identity(), shared.engine.stats(), &shared.counters);
+pub(crate) fn metrics(wait: &MayWait, call: &Call, _: Empty) -> Result<Metrics, RpcError> {
+    let (identity, stats, counters) = (call.shared.instance.identity(), call.engine().stats(), &call.shared.counters);
     let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed) as f64;
     let rows: &[(&str, &str, &str, f64)] = &[
         ("ostler_processes_running", "gauge", "Hosted processes that run.", stats.running as f64),
@@ -128,7 +125,7 @@ pub(crate) fn metrics(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Me
         ("ostler_processes_damaged", "gauge", "Processes whose journal the disk has damaged.", stats.damaged as f64),
         ("ostler_processes_started_total", "counter", "Processes started.", count(&counters.started)),
         ("ostler_processes_ended_total", "counter", "Processes ended.", count(&counters.ended)),
-        ("ostler_journal_bytes", "gauge", "Disk space of all journals.", shared.engine.journal_bytes(wait) as f64),
+        ("ostler_journal_bytes", "gauge", "Disk space of all journals.", call.engine().journal_bytes(wait) as f64),
         (
             "ostler_oldest_unsynced_seconds",
             "gauge",
@@ -139,7 +136,7 @@ pub(crate) fn metrics(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Me
             "ostler_approvals_pending",
             "gauge",
             "Requests that wait for a person.",
-            shared.engine.inbox().pending().len() as f64,
+            call.engine().inbox().pending().len() as f64,
         ),
         ("ostler_native_clients", "gauge", "Clients on the socket of ostler itself.", count(&counters.clients)),
         (
@@ -163,62 +160,48 @@ pub(crate) fn metrics(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<Me
     }
     let sessions = "ostler_sessions";
     let _ = writeln!(text, "# HELP {sessions} Sessions by how they are doing.\n# TYPE {sessions} gauge");
-    for (status, count) in session::count(shared) {
+    for (status, count) in session::count(call) {
         let _ = writeln!(text, "{sessions}{{status=\"{}\"}} {count}", status.as_str());
     }
     Ok(Metrics { text })
 }
 
-pub(crate) fn prune(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: PruneParams,
-) -> Result<PruneResult, RpcError> {
-    check(shared, origin, Target::Instance)?;
-    let report = shared.engine.prune(wait, params.dry_run);
+pub(crate) fn prune(wait: &MayWait, call: &Call, params: PruneParams) -> Result<PruneResult, RpcError> {
+    call.reaches(Target::Instance)?;
+    let report = call.engine().prune(wait, params.dry_run);
     Ok(PruneResult { removed: report.removed, bytes: report.freed, kept: report.kept as u64 })
 }
 
-pub(crate) fn leave(shared: &DoorState, origin: &Origin, _: KeyParams) -> Result<Empty, RpcError> {
-    check(shared, origin, Target::Instance)?;
-    end_soon(shared, true);
+pub(crate) fn leave(call: &Call, _: KeyParams) -> Result<Empty, RpcError> {
+    call.reaches(Target::Instance)?;
+    end_soon(call, true);
     Ok(Empty {})
 }
 
 /// Ends every child politely, then firmly; the answer says what came of it, and the daemon goes. Agents are ended by their
 /// sessions, which begin nothing any more: prompts that wait are for the next daemon.
-pub(crate) fn stop(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    call.params::<methods::InstanceStop>()?;
-    client.reaches(Target::Instance)?;
-    let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
-    out.spawn(async move {
-        let running: Vec<Process> = shared.engine.list().into_iter().filter(Process::is_running).collect();
-        let plan = KillPlan { signal: TERM, grace: shared.instance.identity().kill_grace, escalate: true };
-        let others = running.iter().filter(|process| process.about().session.is_none());
-        let endings: Vec<_> =
-            others.cloned().map(|process| tokio::spawn(async move { process.kill_and_wait(plan).await })).collect();
-        shared.engine.sessions().end_processes().await;
-        for ending in endings {
-            // A task that died leaves its process among the survivors.
-            let _ = ending.await;
-        }
-        let (unrecorded, left): (Vec<&Process>, Vec<&Process>) =
-            running.iter().filter(|process| process.is_running()).partition(|process| process.is_unrecorded());
-        let survivors: Vec<String> = left.iter().map(|process| process.id().to_owned()).collect();
-        let ended = (running.len() - survivors.len()) as u64;
-        end_soon(&shared, false);
-        Later::reply(head.answer::<methods::InstanceStop>(&Ok(Stopped {
-            ended,
-            survivors,
-            unrecorded: unrecorded.len() as u64,
-        })))
-    });
-    Ok(())
+pub(crate) async fn stop(call: Arc<Call>, _: KeyParams) -> Result<Stopped, RpcError> {
+    call.reaches(Target::Instance)?;
+    let running: Vec<Process> = call.engine().list().into_iter().filter(Process::is_running).collect();
+    let plan = KillPlan { signal: TERM, grace: call.shared.instance.identity().kill_grace, escalate: true };
+    let others = running.iter().filter(|process| process.about().session.is_none());
+    let endings: Vec<_> =
+        others.cloned().map(|process| tokio::spawn(async move { process.kill_and_wait(plan).await })).collect();
+    call.engine().sessions().end_processes().await;
+    for ending in endings {
+        // A task that died leaves its process among the survivors.
+        let _ = ending.await;
+    }
+    let (unrecorded, left): (Vec<&Process>, Vec<&Process>) =
+        running.iter().filter(|process| process.is_running()).partition(|process| process.is_unrecorded());
+    let survivors: Vec<String> = left.iter().map(|process| process.id().to_owned()).collect();
+    let ended = (running.len() - survivors.len()) as u64;
+    end_soon(&call, false);
+    Ok(Stopped { ended, survivors, unrecorded: unrecorded.len() as u64 })
 }
 
-fn end_soon(shared: &DoorState, keep: bool) {
-    let instance = Arc::clone(&shared.instance);
+fn end_soon(call: &Call, keep: bool) {
+    let instance = Arc::clone(&call.shared.instance);
     tokio::spawn(async move {
         tokio::time::sleep(LAST_WORDS).await;
         instance.end(keep);

@@ -5,6 +5,7 @@
 
 mod approval;
 mod arrival;
+mod call;
 mod changes;
 mod counters;
 mod device;
@@ -17,6 +18,7 @@ mod history;
 mod hosted;
 mod info;
 mod instance;
+mod news;
 mod notice;
 mod page;
 mod pieces;
@@ -35,7 +37,6 @@ mod signed;
 mod site;
 mod watches;
 mod web;
-mod who;
 mod workspace;
 
 pub use instance::agent_info;
@@ -131,12 +132,11 @@ fn limits() -> Limits {
 async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     let present = shared.counters.connected();
     // A client that is gone already decides nothing, and touches nothing but what is nobody's.
-    let peer = Peer::of(&stream).ok().map(Arc::new);
-    let (looked_at, engine) = (peer.clone(), shared.engine.clone());
-    let origin = MayWait::pool(move |_| engine.origin(looked_at.as_deref())).await;
-    let origin = Arc::new(origin.unwrap_or(Origin::Unknown));
-    let who = who::Who::Here { peer, origin };
-    if let Err(error) = ostler_door_rpc::serve(stream, dispatch::Client::new(shared, who), limits()).await {
+    let (peer, engine) = (Peer::of(&stream).ok(), shared.engine.clone());
+    let looked_at = MayWait::pool(move |_| (engine.origin(peer.as_ref()), peer)).await;
+    let (origin, peer) = looked_at.unwrap_or((Origin::Unknown, None));
+    let client = dispatch::Client::new(call::Call::here(shared, peer, origin));
+    if let Err(error) = ostler_door_rpc::serve(stream, client, limits()).await {
         tracing::warn!("native door: {error}");
     }
     drop(present);

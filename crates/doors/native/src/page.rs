@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::io;
 
 use ostler_api::{RpcError, SessionPage, SessionReadParams, SessionRecord, Timestamp};
-use ostler_engine::{EventHead, EventStep, MayWait, Origin, Session};
+use ostler_engine::{EventHead, EventStep, MayWait, Session};
 use ostler_story::Story;
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::info::{disk, of_session};
 use crate::pieces;
 use crate::record::objects;
@@ -21,16 +21,11 @@ const RECORDS_MAX: u64 = 1000;
 const BYTES_MAX: usize = 1 << 20;
 const MICRO: u64 = 1000;
 
-pub(crate) fn read(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionReadParams,
-) -> Result<SessionPage, RpcError> {
-    let session = own(shared, origin, &params.id)?;
+pub(crate) fn read(wait: &MayWait, call: &Call, params: SessionReadParams) -> Result<SessionPage, RpcError> {
+    let session = own(call, &params.id)?;
     let limit = params.limit.unwrap_or(RECORDS).clamp(1, RECORDS_MAX);
     page(wait, &session, params.before.unwrap_or(u64::MAX), limit, params.pieces)
-        .map_err(|error| disk(&shared.engine, &format!("{} cannot be read", of_session(&session)), &error))
+        .map_err(|error| disk(call.engine(), &format!("{} cannot be read", of_session(&session)), &error))
 }
 
 fn page(wait: &MayWait, session: &Session, before: u64, limit: u64, pieces: bool) -> io::Result<SessionPage> {

@@ -4,12 +4,12 @@
 use std::path::Path;
 
 use ostler_api::{ErrorKind, FilePath, RpcError, Timestamp};
+use ostler_engine::MayWait;
 use ostler_engine::workspace::Busy;
 use ostler_engine::workspace::beneath::{BeneathError, Root};
 use ostler_engine::workspace::work::{GitError, WorkTree};
-use ostler_engine::{MayWait, Origin};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::info::disk;
 use crate::reach::refusal;
 
@@ -61,38 +61,28 @@ placed!(
 );
 
 /// The folder, for who may look into it.
-pub(crate) fn seen(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    request: &impl Placed,
-) -> Result<Root, RpcError> {
+pub(crate) fn seen(wait: &MayWait, call: &Call, request: &impl Placed) -> Result<Root, RpcError> {
     let path = match request.place() {
         (Some(root), None) => root.into(),
-        (None, Some(id)) => crate::session::find(shared, id)?.view().workspace,
+        (None, Some(id)) => crate::session::find(call, id)?.view().workspace,
         _ => return Err(bad("give either `root` or `session`")),
     };
-    let root = shared.engine.root(wait, &path);
+    let root = call.engine().root(wait, &path);
     // Asked in any case: who may not look is not told what is there.
     let real = root.as_ref().map_or(path.as_path(), Root::path);
-    shared.engine.may_look_into(wait, origin, real).map_err(|error| refusal(&error))?;
+    call.engine().may_look_into(wait, &call.origin, real).map_err(|error| refusal(&error))?;
     root.map_err(|error| of_file(&error))
 }
 
 /// The folder, for who may change it.
-pub(crate) fn owned(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    request: &impl Placed,
-) -> Result<Root, RpcError> {
-    let root = seen(wait, shared, origin, request)?;
-    shared.engine.may_change(origin, root.path()).map_err(|error| refusal(&error))?;
+pub(crate) fn owned(wait: &MayWait, call: &Call, request: &impl Placed) -> Result<Root, RpcError> {
+    let root = seen(wait, call, request)?;
+    call.engine().may_change(&call.origin, root.path()).map_err(|error| refusal(&error))?;
     Ok(root)
 }
 
-pub(crate) fn tree(wait: &MayWait, shared: &DoorState, root: Root) -> Result<WorkTree, RpcError> {
-    shared.engine.work_tree(wait, root).map_err(|error| of_git(shared, error))
+pub(crate) fn tree(wait: &MayWait, call: &Call, root: Root) -> Result<WorkTree, RpcError> {
+    call.engine().work_tree(wait, root).map_err(|error| of_git(call, error))
 }
 
 pub(crate) fn bad(message: impl Into<String>) -> RpcError {
@@ -117,10 +107,10 @@ pub(crate) fn of_file(error: &BeneathError) -> RpcError {
     }
 }
 
-pub(crate) fn of_git(shared: &DoorState, error: GitError) -> RpcError {
+pub(crate) fn of_git(call: &Call, error: GitError) -> RpcError {
     let kind = match &error {
         GitError::File(error) => return of_file(error),
-        GitError::Keeping { path, source } => return disk(&shared.engine, &path.display().to_string(), source),
+        GitError::Keeping { path, source } => return disk(call.engine(), &path.display().to_string(), source),
         GitError::NotARepository(_) | GitError::Missing { .. } => ErrorKind::NotFound,
         GitError::Path(_) | GitError::Name { .. } | GitError::Asked(_) => ErrorKind::BadParams,
         GitError::Bare(_) | GitError::Owner(_) | GitError::Locked(_) | GitError::TooMuchToKeep { .. } => {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use ostler_api::{
-    AccessParams, Attached, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo, ProcessList,
-    RenameParams, RpcError, SignalParams, SignalScope, StdinResult, Timestamp, ViewerParams, methods,
+    AccessParams, Attached, DetachParams, Empty, ErrorKind, IdKeyParams, IdParams, Killed, ListParams, ProcessInfo,
+    ProcessList, RenameParams, ResizeParams, RpcError, SignalParams, SignalScope, SpawnParams, StdinResult, Timestamp,
+    ViewerParams, methods,
 };
 use ostler_door_rpc::{After, Later, Watch, called, decode_base64};
 use ostler_engine::{
@@ -14,11 +15,11 @@ use ostler_engine::{
     RenameError, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out, Tag};
+use crate::call::{Call, Who};
+use crate::dispatch::{Client, Out, Request, Tag};
 use crate::info::{self, describe, disk, of_process, of_session};
-use crate::reach::{check, shown_process};
-use crate::who::Who;
+use crate::reach::shown_process;
+use crate::watches::no_watch;
 
 const TERM: i32 = 15;
 /// 64 bits: nobody draws the same number twice.
@@ -30,8 +31,8 @@ const ENOEXEC: i32 = 8;
 /// The longest a kill waits, so that a process that ignores signals cannot hold a request for ever.
 const GRACE_MAX: Duration = Duration::from_secs(600);
 
-fn find(shared: &DoorState, id: &str) -> Result<Process, RpcError> {
-    shared.engine.resolve(id).map_err(|error| match error {
+fn find(call: &Call, id: &str) -> Result<Process, RpcError> {
+    call.engine().resolve(id).map_err(|error| match error {
         ResolveError::NotFound(_) => {
             RpcError::new(ErrorKind::NotFound, format!("no process `{id}`")).hint("list them: ostler ps -a")
         }
@@ -43,24 +44,23 @@ fn find(shared: &DoorState, id: &str) -> Result<Process, RpcError> {
 }
 
 /// A process that this client may touch.
-pub(crate) fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Process, RpcError> {
-    let process = find(shared, id)?;
-    check(shared, origin, Target::Process(&process))?;
+pub(crate) fn own(call: &Call, id: &str) -> Result<Process, RpcError> {
+    let process = find(call, id)?;
+    call.reaches(Target::Process(&process))?;
     Ok(process)
 }
 
-pub(crate) fn list(shared: &DoorState, origin: &Origin, params: ListParams) -> Result<ProcessList, RpcError> {
-    let all = shared.engine.list();
+pub(crate) fn list(call: &Call, params: ListParams) -> Result<ProcessList, RpcError> {
+    let all = call.engine().list();
     let wanted = all.iter().filter(|process| params.all || process.is_running());
-    Ok(ProcessList { processes: wanted.map(|process| shown_process(shared, origin, process)).collect() })
+    Ok(ProcessList { processes: wanted.map(|process| shown_process(call, process)).collect() })
 }
 
-pub(crate) fn get(shared: &DoorState, origin: &Origin, params: IdParams) -> Result<ProcessInfo, RpcError> {
-    Ok(shown_process(shared, origin, &find(shared, &params.id)?))
+pub(crate) fn get(call: &Call, params: IdParams) -> Result<ProcessInfo, RpcError> {
+    Ok(shown_process(call, &find(call, &params.id)?))
 }
 
-pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ProcessSpawn>()?;
+pub(crate) async fn spawn(call: Arc<Call>, params: SpawnParams) -> Result<ProcessInfo, RpcError> {
     let bad = |message: &str| Err(RpcError::new(ErrorKind::BadParams, message));
     if params.program.is_empty() {
         return bad("program is empty");
@@ -88,16 +88,10 @@ pub(crate) fn spawn(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(
         void_exit: None,
         session: None,
         screen_of: None,
-        owner: client.shared.engine.owner_for(&client.origin),
+        owner: call.engine().owner_for(&call.origin),
     };
-    let (shared, head) = (Arc::clone(&client.shared), call.head.clone());
-    out.spawn(async move {
-        let result = shared.engine.spawn(request).await;
-        Later::reply(head.answer::<methods::ProcessSpawn>(
-            &result.map(|process| describe(&process)).map_err(|error| refusal(&shared.engine, &error, cwd.as_deref())),
-        ))
-    });
-    Ok(())
+    let started = call.engine().spawn(request).await;
+    started.map(|process| describe(&process)).map_err(|error| refusal(call.engine(), &error, cwd.as_deref()))
 }
 
 pub(crate) fn refusal(engine: &Engine, error: &SpawnError, cwd: Option<&str>) -> RpcError {
@@ -131,14 +125,14 @@ fn not_run(why: &io::Error) -> ErrorKind {
     }
 }
 
-pub(crate) fn stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ProcessStdin>()?;
+pub(crate) fn stdin(client: &Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = request.params::<methods::ProcessStdin>()?;
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
-    let process = with_stdin(client, &params.id)?;
+    let process = with_stdin(&client.call, &params.id)?;
     let sender = params.sender.map(|from| sender(&from.id).map(|id| (id, from.offset))).transpose()?;
-    let (deliver, head) = (out.later_input(data.len()), call.head.clone());
-    let engine = client.shared.engine.clone();
+    let (deliver, head) = (out.later_input(data.len()), request.head.clone());
+    let engine = client.call.engine().clone();
     let done = move |result: Result<ostler_engine::Appended, StdinError>| {
         let answer = result.map(|done| StdinResult { applied: done.applied, duplicate: done.duplicate });
         deliver(Later::reply(
@@ -160,9 +154,9 @@ fn sender(id: &str) -> Result<u64, RpcError> {
 }
 
 /// A process whose stdin is anybody's to write: what an agent is told goes through its session.
-fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
-    let process = own(&client.shared, &client.origin, id)?;
-    let free = || matches!(client.who.caller(), Caller::Free | Caller::Elsewhere);
+fn with_stdin(call: &Call, id: &str) -> Result<Process, RpcError> {
+    let process = own(call, id)?;
+    let free = || matches!(call.caller(), Caller::Free | Caller::Elsewhere);
     if process.about().screen_of.is_some() && !free() {
         let message = format!("{} is an agent's own screen: who types there decides for it", of_process(&process));
         return Err(RpcError::new(ErrorKind::Refused, message).hint("only a terminal that ostler does not host may"));
@@ -170,7 +164,7 @@ fn with_stdin(client: &Client, id: &str) -> Result<Process, RpcError> {
     match &process.about().session {
         None => Ok(process),
         Some(session) => {
-            let found = client.shared.engine.sessions().get(session);
+            let found = call.engine().sessions().get(session);
             let session = found.map_or_else(|| session.clone(), |session| of_session(&session));
             let message = format!("{} is the agent of session {session}; it only takes prompts", of_process(&process));
             Err(RpcError::new(ErrorKind::Refused, message).hint(format!("send one: ostler send {session} '...'")))
@@ -195,27 +189,16 @@ fn stdin_refusal(engine: &Engine, error: &StdinError) -> RpcError {
     }
 }
 
-pub(crate) fn close_stdin(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let process = with_stdin(client, &call.params::<methods::ProcessCloseStdin>()?.id)?;
-    let (engine, head) = (client.shared.engine.clone(), call.head.clone());
-    out.spawn(async move {
-        let result = match process.close_stdin().await {
-            // Closed is closed, however often it is asked for.
-            Ok(()) | Err(StdinError::Closed | StdinError::NotRunning) => Ok(Empty {}),
-            Err(error) => Err(stdin_refusal(&engine, &error)),
-        };
-        Later::reply(head.answer::<methods::ProcessCloseStdin>(&result))
-    });
-    Ok(())
+pub(crate) async fn close_stdin(call: Arc<Call>, params: IdKeyParams) -> Result<Empty, RpcError> {
+    match with_stdin(&call, &params.id)?.close_stdin().await {
+        // Closed is closed, however often it is asked for.
+        Ok(()) | Err(StdinError::Closed | StdinError::NotRunning) => Ok(Empty {}),
+        Err(error) => Err(stdin_refusal(call.engine(), &error)),
+    }
 }
 
-pub(crate) fn signal(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SignalParams,
-) -> Result<Empty, RpcError> {
-    let process = own(shared, origin, &params.id)?;
+pub(crate) fn signal(wait: &MayWait, call: &Call, params: SignalParams) -> Result<Empty, RpcError> {
+    let process = own(call, &params.id)?;
     if !(1..=SIGNAL_MAX).contains(&params.signal) {
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
     }
@@ -227,22 +210,22 @@ pub(crate) fn signal(
         SignalScope::Group => Scope::Group,
         SignalScope::Tree => Scope::Tree,
     };
-    if params.key.is_none_or(|key| shared.engine.first_use(wait, &format!("signal {} {key}", process.id()))) {
+    if params.key.is_none_or(|key| call.engine().first_use(wait, &format!("signal {} {key}", process.id()))) {
         process.signal(params.signal, scope);
     }
     Ok(Empty {})
 }
 
-pub(crate) fn kill(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ProcessKill>()?;
-    let shared = &client.shared;
-    let process = own(shared, &client.origin, &params.id)?;
+pub(crate) fn kill(client: &Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = request.params::<methods::ProcessKill>()?;
+    let process = own(&client.call, &params.id)?;
     let signal = params.signal.unwrap_or(TERM);
     if !(1..=SIGNAL_MAX).contains(&signal) {
         return Err(RpcError::new(ErrorKind::BadParams, format!("signals are 1 to {SIGNAL_MAX}")));
     }
-    let grace = params.grace_ms.map_or(shared.instance.identity().kill_grace, Duration::from_millis).min(GRACE_MAX);
-    let head = call.head.clone();
+    let grace =
+        params.grace_ms.map_or(client.call.shared.instance.identity().kill_grace, Duration::from_millis).min(GRACE_MAX);
+    let head = request.head.clone();
     out.spawn(async move {
         let outcome = process.kill_and_wait(KillPlan { signal, grace, escalate: true }).await;
         let bounds = process.bounds();
@@ -261,9 +244,9 @@ pub(crate) fn kill(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<()
     Ok(())
 }
 
-pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ProcessAttach>()?;
-    let process = own(&client.shared, &client.origin, &params.id)?;
+pub(crate) fn attach(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = request.params::<methods::ProcessAttach>()?;
+    let process = own(&client.call, &params.id)?;
     let looks = params.viewer.is_some();
     client.last_watch += 1;
     let watch = client.last_watch;
@@ -273,7 +256,7 @@ pub(crate) fn attach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Res
     }
     let size = params.viewer.and_then(|viewer| view(client, &process, viewer, Tag::Process(watch)));
     let seen = looks.then(|| process.clone()).filter(Process::has_failed_unseen);
-    let (head, journal) = (call.head.clone(), Arc::clone(process.cursor(0).journal()));
+    let (head, journal) = (request.head.clone(), Arc::clone(process.cursor(0).journal()));
     let begin = move |LineStart { seq, skip }: LineStart| {
         let bounds = process.bounds();
         // The exit is always told, also to who asks from beyond it.
@@ -318,15 +301,15 @@ fn begins(journal: &Arc<Journal>, lines: Option<u64>, since: Option<Timestamp>) 
 fn view(client: &Client, process: &Process, viewer: ViewerParams, tag: Tag) -> Option<ostler_api::WinSize> {
     let size = viewer.size.filter(|size| size.rows > 0 && size.cols > 0);
     let viewer = Viewer {
-        pid: client.who.pid(),
+        pid: client.call.peer().map(|peer| peer.pid),
         size: size.map(|size| WinSize { rows: size.rows, cols: size.cols }),
         types: viewer.types,
         since: SystemTime::now(),
     };
     let (viewing, holds) = process.view(viewer);
     client.watches.attach(tag, viewing);
-    if matches!(client.who, Who::Here { .. }) && *client.origin == Origin::Free {
-        client.watches.look(tag, client.shared.engine.notices().onlookers().look(process.id()));
+    if matches!(client.call.who, Who::Here(_)) && client.call.origin == Origin::Free {
+        client.watches.look(tag, client.call.engine().notices().onlookers().look(process.id()));
     }
     holds.map(info::win_size)
 }
@@ -339,19 +322,14 @@ pub(crate) fn answer_now(out: &mut Out, later: Later<Tag>) {
     }
 }
 
-pub(crate) fn detach(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ProcessDetach>()?;
-    let Some(process) = client.watches.leave(Tag::Process(params.watch)) else {
-        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
-    };
+pub(crate) fn detach(client: &mut Client, params: DetachParams, out: &mut Out) -> Result<Empty, RpcError> {
+    let process = client.watches.leave(Tag::Process(params.watch)).ok_or_else(|| no_watch(params.watch))?;
     out.unwatch(&process);
-    out.ready.extend(call.head.answer::<methods::ProcessDetach>(&Ok(Empty {})));
-    Ok(())
+    Ok(Empty {})
 }
 
-pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::ProcessResize>()?;
-    let process = own(&client.shared, &client.origin, &params.id)?;
+pub(crate) fn resize(client: &mut Client, params: ResizeParams, _: &mut Out) -> Result<ostler_api::WinSize, RpcError> {
+    let process = own(&client.call, &params.id)?;
     if !process.about().tty {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has no terminal", of_process(&process))));
     }
@@ -360,27 +338,21 @@ pub(crate) fn resize(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<
     }
     let size = WinSize { rows: params.rows, cols: params.cols };
     let holds = client.watches.resize(process.id(), size).unwrap_or_else(|| process.resize(size));
-    out.ready.extend(call.head.answer::<methods::ProcessResize>(&Ok(info::win_size(holds))));
-    Ok(())
+    Ok(info::win_size(holds))
 }
 
-pub(crate) fn rename(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: RenameParams,
-) -> Result<ProcessInfo, RpcError> {
-    let process = own(shared, origin, &params.id)?;
+pub(crate) fn rename(wait: &MayWait, call: &Call, params: RenameParams) -> Result<ProcessInfo, RpcError> {
+    let process = own(call, &params.id)?;
     let name = Some(params.name).filter(|name| !name.is_empty());
     crate::session::check_name(name.as_deref())?;
     let key = params.key.map(|key| format!("rename {} {key}", process.id()));
-    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) {
-        shared.engine.rename(wait, &process, name).map_err(|error| match error {
+    if !key.as_deref().is_some_and(|key| call.engine().has_seen(wait, key)) {
+        call.engine().rename(wait, &process, name).map_err(|error| match error {
             RenameError::NameTaken(taken) => name_taken(&taken),
             RenameError::Private(_) | RenameError::Own(_) => RpcError::new(ErrorKind::Refused, error.to_string()),
-            RenameError::Io(source) => disk(&shared.engine, "not renamed", &source),
+            RenameError::Io(source) => disk(call.engine(), "not renamed", &source),
         })?;
-        key.iter().for_each(|key| _ = shared.engine.first_use(wait, key));
+        key.iter().for_each(|key| _ = call.engine().first_use(wait, key));
     }
     Ok(describe(&process))
 }
@@ -406,39 +378,29 @@ pub(crate) fn name_taken(taken: &NameTaken) -> RpcError {
 }
 
 /// Opens everything to a hosted process, or only what is its own: for a person to say.
-pub(crate) fn access(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: AccessParams,
-) -> Result<ProcessInfo, RpcError> {
-    let process = find(shared, &params.id)?;
-    let by = who.person(wait, shared, process.id(), &format!("set {} --access all", process.id()))?;
+pub(crate) fn access(wait: &MayWait, call: &Call, params: AccessParams) -> Result<ProcessInfo, RpcError> {
+    let process = find(call, &params.id)?;
+    let by = call.person(wait, process.id(), &format!("set {} --access all", process.id()))?;
     if !process.is_running() {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", process.id())));
     }
-    shared.engine.open_access(wait, &process, params.all, by).map_err(|error| crate::approval::failed(&error))?;
+    call.engine().open_access(wait, &process, params.all, by).map_err(|error| crate::approval::failed(&error))?;
     Ok(describe(&process))
 }
 
-pub(crate) fn forget(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: IdKeyParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn forget(wait: &MayWait, call: &Call, params: IdKeyParams) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("forget {} {key}", params.id));
-    let process = match find(shared, &params.id) {
-        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) => return Ok(Empty {}),
+    let process = match find(call, &params.id) {
+        Err(_) if key.as_deref().is_some_and(|key| call.engine().has_seen(wait, key)) => return Ok(Empty {}),
         found => found?,
     };
-    check(shared, origin, Target::Process(&process))?;
-    if !shared.engine.forget(wait, &process) {
+    call.reaches(Target::Process(&process))?;
+    if !call.engine().forget(wait, &process) {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} is still running", of_process(&process)))
             .hint(format!("end it first: ostler kill {} --wait", of_process(&process))));
     }
     if let Some(key) = &key {
-        shared.engine.first_use(wait, key);
+        call.engine().first_use(wait, key);
     }
     Ok(Empty {})
 }

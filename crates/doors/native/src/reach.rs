@@ -1,16 +1,11 @@
 //! What a client may touch, in the protocol's words. Who may is the engine's to say.
 
 use ostler_api::{ErrorKind, ProcessInfo, RpcError, SessionInfo};
-use ostler_engine::{Origin, OutOfReach, Process, Session, Target};
+use ostler_engine::{OutOfReach, Process, Session, Target};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::info::describe;
 use crate::session::describe_session;
-
-/// Refuses what is not the client's own.
-pub(crate) fn check(shared: &DoorState, origin: &Origin, target: Target<'_>) -> Result<(), RpcError> {
-    shared.engine.may_touch(origin, target).map_err(|error| refusal(&error))
-}
 
 pub(crate) fn refusal(error: &OutOfReach) -> RpcError {
     let hint = match error {
@@ -25,9 +20,9 @@ pub(crate) fn refusal(error: &OutOfReach) -> RpcError {
 }
 
 /// A process as this client may see it: of what is not its own, nothing that it says.
-pub(crate) fn shown_process(shared: &DoorState, origin: &Origin, process: &Process) -> ProcessInfo {
+pub(crate) fn shown_process(call: &Call, process: &Process) -> ProcessInfo {
     let mut info = describe(process);
-    if shared.engine.may_touch(origin, Target::Process(process)).is_err()
+    if call.reaches(Target::Process(process)).is_err()
         && let Some(claim) = &mut info.claim
     {
         (claim.title, claim.message) = (None, None);
@@ -36,9 +31,9 @@ pub(crate) fn shown_process(shared: &DoorState, origin: &Origin, process: &Proce
 }
 
 /// The same for a session.
-pub(crate) fn shown_session(shared: &DoorState, origin: &Origin, session: &Session) -> SessionInfo {
+pub(crate) fn shown_session(call: &Call, session: &Session) -> SessionInfo {
     let mut info = describe_session(session.view());
-    if shared.engine.may_touch(origin, Target::Session(session)).is_err() {
+    if call.reaches(Target::Session(session)).is_err() {
         (info.why, info.agent_session) = (None, None);
     }
     info

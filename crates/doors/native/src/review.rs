@@ -3,9 +3,9 @@
 
 use ostler_api::{ErrorKind, PromptAccepted, PromptParams, ReviewComment, ReviewParams, RpcError};
 use ostler_door_rpc::is_hidden;
-use ostler_engine::{MayWait, Origin};
+use ostler_engine::MayWait;
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::session::prompt;
 
 /// Nobody writes more at once, and no agent does as many things well.
@@ -19,17 +19,12 @@ const QUOTE_LINES: usize = 20;
 /// Characters of a line that are quoted; a minified file is one line.
 const QUOTE_CHARS: usize = 400;
 
-pub(crate) fn review(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: ReviewParams,
-) -> Result<PromptAccepted, RpcError> {
+pub(crate) fn review(wait: &MayWait, call: &Call, params: ReviewParams) -> Result<PromptAccepted, RpcError> {
     let text = words(&params)?;
     let ReviewParams { id, refuse_if_busy, key, .. } = params;
     // A name space of its own: a review is not the prompt that has the same key.
     let key = key.map(|key| format!("review:{key}"));
-    prompt(wait, shared, origin, PromptParams { id, text: Some(text), blocks: Vec::new(), refuse_if_busy, key })
+    prompt(wait, call, PromptParams { id, text: Some(text), blocks: Vec::new(), refuse_if_busy, key })
 }
 
 /// What the agent reads: each place, the line as it was shown, and what is said about it.

@@ -6,25 +6,25 @@ use ostler_api::{
 };
 use ostler_engine::approval::{Effect, Entry, HeldRule, NewRule, RuleScope};
 use ostler_engine::session::{Session, SessionError};
-use ostler_engine::{MayWait, Origin, Target};
+use ostler_engine::{MayWait, Target};
 use ostler_story::{ArgPattern, Pattern, json_of};
 
 use crate::approval::{failed, refusal};
-use crate::who::Who;
-use crate::{DoorState, info};
+use crate::call::Call;
+use crate::info;
 
 /// Entries in one answer: some hundred kilobytes.
 const PAGE: u64 = 1000;
 /// A shorter beginning of an id is more likely a word.
 const BEGINNING: usize = 5;
 
-pub(crate) fn list(shared: &DoorState, _: Empty) -> Result<RuleList, RpcError> {
-    Ok(RuleList { rules: shared.engine.inbox().rules().into_iter().map(describe).collect() })
+pub(crate) fn list(call: &Call, _: Empty) -> Result<RuleList, RpcError> {
+    Ok(RuleList { rules: call.engine().inbox().rules().into_iter().map(describe).collect() })
 }
 
-pub(crate) fn add(wait: &MayWait, shared: &DoorState, who: &Who, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
+pub(crate) fn add(wait: &MayWait, call: &Call, params: RuleAddParams) -> Result<RuleInfo, RpcError> {
     let bad = |message: &str| RpcError::new(ErrorKind::BadParams, format!("rule.add: {message}"));
-    let by = who.person(wait, shared, "rules", "rules")?;
+    let by = call.person(wait, "rules", "rules")?;
     let stages = params
         .stages
         .into_iter()
@@ -44,7 +44,7 @@ pub(crate) fn add(wait: &MayWait, shared: &DoorState, who: &Who, params: RuleAdd
     }
     let scope = match (params.session, params.workspace) {
         (Some(_), Some(_)) => return Err(bad("a session or a workspace, not both")),
-        (Some(session), None) => RuleScope::Session { session: session_of(shared, session)? },
+        (Some(session), None) => RuleScope::Session { session: session_of(call, session)? },
         (None, Some(path)) => RuleScope::Workspace { path },
         (None, None) => RuleScope::Host,
     };
@@ -61,14 +61,14 @@ pub(crate) fn add(wait: &MayWait, shared: &DoorState, who: &Who, params: RuleAdd
         },
         expires_at: params.expires_in.map(|seconds| now.saturating_add(seconds.saturating_mul(1000))),
     };
-    let rule = shared.engine.inbox().add_rule(wait, rule, by).map_err(|error| refusal(&error))?;
-    let held = shared.engine.inbox().rules().into_iter().find(|held| held.rule.name == rule.name);
+    let rule = call.engine().inbox().add_rule(wait, rule, by).map_err(|error| refusal(&error))?;
+    let held = call.engine().inbox().rules().into_iter().find(|held| held.rule.name == rule.name);
     held.map(describe).ok_or_else(|| bad("it was revoked at once"))
 }
 
 /// The id of the session that is meant, or what an asker elsewhere claims to be.
-fn session_of(shared: &DoorState, text: String) -> Result<String, RpcError> {
-    let sessions = shared.engine.sessions();
+fn session_of(call: &Call, text: String) -> Result<String, RpcError> {
+    let sessions = call.engine().sessions();
     let meant = |session: &Session| text.len() >= BEGINNING || session.view().name.as_deref() == Some(&text);
     match sessions.resolve(&text) {
         Ok(session) if meant(&session) => Ok(session.id().to_owned()),
@@ -82,9 +82,9 @@ fn session_of(shared: &DoorState, text: String) -> Result<String, RpcError> {
     }
 }
 
-pub(crate) fn revoke(wait: &MayWait, shared: &DoorState, who: &Who, params: RuleNameParams) -> Result<Empty, RpcError> {
-    let by = who.person(wait, shared, "rules", "rules")?;
-    match shared.engine.inbox().revoke_rule(wait, &params.name, by).map_err(|error| failed(&error))? {
+pub(crate) fn revoke(wait: &MayWait, call: &Call, params: RuleNameParams) -> Result<Empty, RpcError> {
+    let by = call.person(wait, "rules", "rules")?;
+    match call.engine().inbox().revoke_rule(wait, &params.name, by).map_err(|error| failed(&error))? {
         true => Ok(Empty {}),
         false => {
             Err(RpcError::new(ErrorKind::NotFound, format!("no rule `{}`", params.name))
@@ -93,41 +93,28 @@ pub(crate) fn revoke(wait: &MayWait, shared: &DoorState, who: &Who, params: Rule
     }
 }
 
-pub(crate) fn confirm(wait: &MayWait, shared: &DoorState, who: &Who, params: SettingInfo) -> Result<Empty, RpcError> {
-    let by = who.person(wait, shared, "settings", "config confirm")?;
-    let confirmed = shared.engine.inbox().confirm(wait, (params.setting, params.value), by);
+pub(crate) fn confirm(wait: &MayWait, call: &Call, params: SettingInfo) -> Result<Empty, RpcError> {
+    let by = call.person(wait, "settings", "config confirm")?;
+    let confirmed = call.engine().inbox().confirm(wait, (params.setting, params.value), by);
     confirmed.map(|()| Empty {}).map_err(|error| refusal(&error))
 }
 
-pub(crate) fn affirm(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: RuleAffirmParams,
-) -> Result<RuleNames, RpcError> {
-    let by = who.person(wait, shared, "rules", "rules affirm")?;
-    let names = shared.engine.inbox().affirm(wait, &params.digests, by).map_err(|error| failed(&error))?;
+pub(crate) fn affirm(wait: &MayWait, call: &Call, params: RuleAffirmParams) -> Result<RuleNames, RpcError> {
+    let by = call.person(wait, "rules", "rules affirm")?;
+    let names = call.engine().inbox().affirm(wait, &params.digests, by).map_err(|error| failed(&error))?;
     Ok(RuleNames { names })
 }
 
-pub(crate) fn audit(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: AuditReadParams,
-) -> Result<AuditPage, RpcError> {
-    crate::reach::check(shared, origin, Target::Instance)?;
+pub(crate) fn audit(wait: &MayWait, call: &Call, params: AuditReadParams) -> Result<AuditPage, RpcError> {
+    call.reaches(Target::Instance)?;
     let limit = if params.limit == 0 { PAGE } else { params.limit.min(PAGE) };
-    let entries = shared
-        .engine
-        .inbox()
-        .audit(wait, params.after, usize::try_from(limit).unwrap_or(usize::MAX))
-        .map_err(|error| failed(&error))?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let entries = call.engine().inbox().audit(wait, params.after, limit).map_err(|error| failed(&error))?;
     Ok(AuditPage { entries: entries.into_iter().map(entry).collect() })
 }
 
-pub(crate) fn verify(wait: &MayWait, shared: &DoorState, _: Empty) -> Result<AuditVerified, RpcError> {
-    let verified = shared.engine.inbox().verify(wait).map_err(|error| failed(&error))?;
+pub(crate) fn verify(wait: &MayWait, call: &Call, _: Empty) -> Result<AuditVerified, RpcError> {
+    let verified = call.engine().inbox().verify(wait).map_err(|error| failed(&error))?;
     let foreign = verified.foreign.into_iter().map(|(_, foreign)| entry(foreign)).collect();
     Ok(AuditVerified { entries: verified.entries, head: verified.head, foreign })
 }

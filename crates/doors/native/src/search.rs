@@ -7,17 +7,18 @@ use std::time::{Duration, SystemTime};
 use ostler_api::{
     Empty, ErrorKind, ExtensionCount, FoundInFile, FoundName, FoundText, RpcError, SearchCase, SearchContent,
     SearchContentParams, SearchFilters, SearchMode, SearchNames, SearchNamesParams, SearchParams, SearchState,
-    SearchStats, SearchStatus, Timestamp, WorkspaceWatching, methods,
+    SearchStats, SearchStatus, Timestamp, WorkspaceUnwatchParams, WorkspaceWatching, methods,
 };
 use ostler_door_rpc::Later;
+use ostler_engine::MayWait;
 use ostler_engine::workspace::content::{Case, ContentQuery, FoundLine};
 use ostler_engine::workspace::names::{Filters, IndexedFile, NameQuery, QueryMode};
 use ostler_engine::workspace::{IndexStatus, Phase, WatchError, WatchLease, WorkspaceIndex, beneath};
-use ostler_engine::{MayWait, Origin};
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out};
+use crate::call::Call;
+use crate::dispatch::{Client, Out, Request};
 use crate::place::{Placed, bad, path, seen};
+use crate::watches::no_watch;
 
 /// Names of an answer, when nobody says how many.
 const NAMES: usize = 50;
@@ -41,14 +42,9 @@ impl Leases {
 }
 
 /// The names of a workspace, for who may look into it.
-fn index<'a>(
-    wait: &MayWait,
-    shared: &'a DoorState,
-    origin: &Origin,
-    params: &impl Placed,
-) -> Result<WorkspaceIndex<'a>, RpcError> {
-    let root = seen(wait, shared, origin, params)?;
-    shared.engine.index(wait, root).map_err(|error| refused(&error))
+fn index<'a>(wait: &MayWait, call: &'a Call, params: &impl Placed) -> Result<WorkspaceIndex<'a>, RpcError> {
+    let root = seen(wait, call, params)?;
+    call.engine().index(wait, root).map_err(|error| refused(&error))
 }
 
 fn refused(error: &WatchError) -> RpcError {
@@ -59,13 +55,8 @@ fn refused(error: &WatchError) -> RpcError {
     }
 }
 
-pub(crate) fn names(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SearchNamesParams,
-) -> Result<SearchNames, RpcError> {
-    let index = index(wait, shared, origin, &params)?;
+pub(crate) fn names(wait: &MayWait, call: &Call, params: SearchNamesParams) -> Result<SearchNames, RpcError> {
+    let index = index(wait, call, &params)?;
     let mode = match params.mode.unwrap_or(SearchMode::Fuzzy) {
         SearchMode::Fuzzy => QueryMode::Fuzzy,
         SearchMode::Exact => QueryMode::Exact,
@@ -111,12 +102,11 @@ fn name(file: &IndexedFile) -> FoundName {
 
 pub(crate) fn content(
     wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
+    call: &Call,
     params: SearchContentParams,
     gone: &dyn Fn() -> bool,
 ) -> Result<SearchContent, RpcError> {
-    let index = index(wait, shared, origin, &params)?;
+    let index = index(wait, call, &params)?;
     let within = if params.within_ms == 0 { WITHIN.0 } else { params.within_ms.min(WITHIN.1) };
     let query = ContentQuery {
         pattern: params.query,
@@ -165,13 +155,8 @@ fn line(line: &FoundLine) -> FoundText {
     FoundText { line: line.number, text: text.into_owned(), spans, cut: line.cut }
 }
 
-pub(crate) fn status(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SearchParams,
-) -> Result<SearchStatus, RpcError> {
-    let IndexStatus { watch, totals } = index(wait, shared, origin, &params)?.status();
+pub(crate) fn status(wait: &MayWait, call: &Call, params: SearchParams) -> Result<SearchStatus, RpcError> {
+    let IndexStatus { watch, totals } = index(wait, call, &params)?.status();
     let (state, error) = match watch.phase {
         Phase::Ready => (SearchState::Ready, None),
         Phase::Indexing => (SearchState::Indexing, None),
@@ -197,13 +182,8 @@ pub(crate) fn status(
     })
 }
 
-pub(crate) fn stats(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SearchParams,
-) -> Result<SearchStats, RpcError> {
-    let index = index(wait, shared, origin, &params)?;
+pub(crate) fn stats(wait: &MayWait, call: &Call, params: SearchParams) -> Result<SearchStats, RpcError> {
+    let index = index(wait, call, &params)?;
     let (stats, ignored) = index.stats(wait);
     failed(&index.status())?;
     let count = |(extension, files): (String, u64)| ExtensionCount { extension, files };
@@ -220,32 +200,27 @@ pub(crate) fn stats(
     })
 }
 
-pub(crate) fn rebuild(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SearchParams,
-) -> Result<Empty, RpcError> {
-    index(wait, shared, origin, &params)?.rebuild();
+pub(crate) fn rebuild(wait: &MayWait, call: &Call, params: SearchParams) -> Result<Empty, RpcError> {
+    index(wait, call, &params)?.rebuild();
     Ok(Empty {})
 }
 
 /// A lease is the connection's: it is given back when that ends.
-pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::WorkspaceWatch>()?;
+pub(crate) fn watch(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = request.params::<methods::WorkspaceWatch>()?;
     client.last_watch += 1;
     let (watch, leases) = (client.last_watch, client.leases.clone());
-    let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
+    let (call, head) = (Arc::clone(&client.call), request.head.clone());
     out.spawn_blocking(move |wait| {
         let begin = || {
             if leases.held().len() >= LEASES_MAX {
                 let message = format!("this connection watches {LEASES_MAX} workspaces already");
                 return Err(RpcError::new(ErrorKind::Refused, message).hint("end one first: workspace.unwatch"));
             }
-            let root = seen(wait, &shared, &origin, &params)?;
-            let feed = shared.engine.feed();
-            let position = feed.newest(wait).map_err(|error| crate::feed::unread(&shared, &error))?.to_string();
-            let lease = shared.engine.watch_workspace(wait, root).map_err(|error| refused(&error))?;
+            let root = seen(wait, &call, &params)?;
+            let feed = call.engine().feed();
+            let position = feed.newest(wait).map_err(|error| crate::feed::unread(&call, &error))?.to_string();
+            let lease = call.engine().watch_workspace(wait, root).map_err(|error| refused(&error))?;
             let (root, polled) = (path(lease.path()), lease.polled());
             leases.held().insert(watch, lease);
             Ok(WorkspaceWatching { watch, root, position, polled })
@@ -255,11 +230,6 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     Ok(())
 }
 
-pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let watch = call.params::<methods::WorkspaceUnwatch>()?.watch;
-    if client.leases.held().remove(&watch).is_none() {
-        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {watch}")));
-    }
-    out.ready.extend(call.head.answer::<methods::WorkspaceUnwatch>(&Ok(Empty {})));
-    Ok(())
+pub(crate) fn unwatch(client: &mut Client, params: WorkspaceUnwatchParams, _: &mut Out) -> Result<Empty, RpcError> {
+    client.leases.held().remove(&params.watch).map(|_| Empty {}).ok_or_else(|| no_watch(params.watch))
 }

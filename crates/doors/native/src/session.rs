@@ -9,7 +9,8 @@ use ostler_api::{
     Autonomy, Continued, Empty, ErrorKind, InterruptParams, Interrupted, ProcessInfo, PromptAccepted, PromptBlock,
     PromptParams, RpcError, ScreenParams, SessionChangeParams, SessionClosed, SessionCreateParams, SessionEditParams,
     SessionEdited, SessionIdKeyParams, SessionIdParams, SessionInfo, SessionList, SessionListParams, SessionRaw,
-    SessionRawParams, SessionStatus, SessionUsage, Timestamp, UsageLimit, Watching, WorktreeFate, methods,
+    SessionRawParams, SessionStatus, SessionUsage, Timestamp, UnwatchParams, UsageLimit, Watching, WorktreeFate,
+    methods,
 };
 use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::access::device::Right;
@@ -17,14 +18,14 @@ use ostler_engine::session::{
     Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt, PromptError, Queue,
     ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
 };
-use ostler_engine::{MayWait, Origin, SpawnError, Target, WinSize};
+use ostler_engine::{MayWait, SpawnError, Target, WinSize};
 use ostler_story::{Agent, Block, Limit};
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out, Tag};
+use crate::call::Call;
+use crate::dispatch::{Client, Out, Request, Tag};
 use crate::info::{self, disk, of_process, of_session};
-use crate::reach::{check, refusal, shown_session};
-use crate::who::Who;
+use crate::reach::{refusal, shown_session};
+use crate::watches::no_watch;
 
 /// What this door is called in journals.
 const DOOR: &str = "native";
@@ -35,8 +36,8 @@ const NAME_MAX: usize = 128;
 /// One line of an agent and some more.
 const RAW_MAX: u64 = 16 * 1024 * 1024;
 
-pub(crate) fn find(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
-    shared.engine.sessions().resolve(id).map_err(|error| match error {
+pub(crate) fn find(call: &Call, id: &str) -> Result<Session, RpcError> {
+    call.engine().sessions().resolve(id).map_err(|error| match error {
         SessionError::NotFound(_) => {
             RpcError::new(ErrorKind::NotFound, format!("no session `{id}`")).hint("list them: ostler sessions --all")
         }
@@ -48,9 +49,9 @@ pub(crate) fn find(shared: &DoorState, id: &str) -> Result<Session, RpcError> {
 }
 
 /// A session that this client may touch.
-pub(crate) fn own(shared: &DoorState, origin: &Origin, id: &str) -> Result<Session, RpcError> {
-    let session = find(shared, id)?;
-    check(shared, origin, Target::Session(&session))?;
+pub(crate) fn own(call: &Call, id: &str) -> Result<Session, RpcError> {
+    let session = find(call, id)?;
+    call.reaches(Target::Session(&session))?;
     Ok(session)
 }
 
@@ -58,21 +59,15 @@ fn bad(message: impl Into<String>) -> RpcError {
     RpcError::new(ErrorKind::BadParams, message)
 }
 
-pub(crate) fn create(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: SessionCreateParams,
-) -> Result<SessionInfo, RpcError> {
-    let origin = &*who.origin();
+pub(crate) fn create(wait: &MayWait, call: &Call, params: SessionCreateParams) -> Result<SessionInfo, RpcError> {
     if !params.command.is_empty() || params.program.is_some() || !params.env.is_empty() {
-        who.needs(shared, Right::TypeIntoTerminals)?;
+        call.needs(Right::TypeIntoTerminals)?;
     }
     if params.autonomy.is_some_and(|autonomy| autonomy != Autonomy::Ask) || params.raw_mode.is_some() {
-        who.needs(shared, Right::LoosenAutonomy)?;
+        call.needs(Right::LoosenAutonomy)?;
     }
     if params.worktree {
-        who.needs(shared, Right::WriteFiles)?;
+        call.needs(Right::WriteFiles)?;
     }
     check_name(params.name.as_deref())?;
     check_variables(&params.env)?;
@@ -80,8 +75,8 @@ pub(crate) fn create(
         return Err(bad("session.create: `branch` is for a `worktree`"));
     }
     let workspace = PathBuf::from(params.workspace.as_str());
-    shared.engine.may_begin_in(wait, origin, &workspace).map_err(|error| refusal(&error))?;
-    let agent = agent(shared, &params)?;
+    call.engine().may_begin_in(wait, &call.origin, &workspace).map_err(|error| refusal(&error))?;
+    let agent = agent(call, &params)?;
     let new = NewSession {
         program: params.program,
         autonomy: params.autonomy.unwrap_or(Autonomy::Ask),
@@ -95,10 +90,10 @@ pub(crate) fn create(
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         worktree: params.worktree.then_some(NewTree { branch: params.branch }),
         program_there: true,
-        owner: shared.engine.owner_for(origin),
+        owner: call.engine().owner_for(&call.origin),
         ..NewSession::new(agent, workspace, DOOR)
     };
-    let created = shared.engine.sessions().create(wait, new);
+    let created = call.engine().sessions().create(wait, new);
     created.map(|session| describe_session(session.view())).map_err(|error| match error {
         CreateError::Workspace { .. } => bad(error.to_string()).hint("use a folder that exists and that you may enter"),
         CreateError::Unsupported(_) => bad(error.to_string()),
@@ -112,18 +107,18 @@ pub(crate) fn create(
         CreateError::Tree(TreeError::CheckedOut { .. }) => RpcError::new(ErrorKind::Refused, error.to_string())
             .hint("use another branch, or switch that folder to another one: git switch"),
         CreateError::Tree(TreeError::Failed(_)) => RpcError::new(ErrorKind::Failed, error.to_string()),
-        CreateError::Io(source) => disk(&shared.engine, "the session was not started", &source),
+        CreateError::Io(source) => disk(call.engine(), "the session was not started", &source),
     })
 }
 
-fn agent(shared: &DoorState, params: &SessionCreateParams) -> Result<Agent, RpcError> {
+fn agent(call: &Call, params: &SessionCreateParams) -> Result<Agent, RpcError> {
     if params.agent == "acp" {
         return match params.command.is_empty() {
             true => Err(bad("agent acp needs a command").hint("`ostler new acp . -- COMMAND ARGS`")),
             false => Ok(Agent::acp(params.command.clone())),
         };
     }
-    let agent = shared.engine.sessions().agent(&params.agent).map_err(|unknown| {
+    let agent = call.engine().sessions().agent(&params.agent).map_err(|unknown| {
         let known = unknown.known.join(", ");
         bad(unknown.to_string())
             .hint(format!("use {known}, or acp with a command; after adding one to the settings: ostler restart"))
@@ -152,22 +147,17 @@ pub(crate) fn check_variables(variables: &[(String, String)]) -> Result<(), RpcE
     }
 }
 
-pub(crate) fn list(
-    _: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionListParams,
-) -> Result<SessionList, RpcError> {
-    let all = shared.engine.sessions().list();
-    let infos = all.iter().map(|session| shown_session(shared, origin, session));
+pub(crate) fn list(_: &MayWait, call: &Call, params: SessionListParams) -> Result<SessionList, RpcError> {
+    let all = call.engine().sessions().list();
+    let infos = all.iter().map(|session| shown_session(call, session));
     Ok(SessionList { sessions: infos.filter(|info| params.all || info.status != SessionStatus::Closed).collect() })
 }
 
 /// How many there are of each status.
-pub(crate) fn count(shared: &DoorState) -> [(SessionStatus, u64); 6] {
+pub(crate) fn count(call: &Call) -> [(SessionStatus, u64); 6] {
     use SessionStatus::{Closed, Failed, Idle, Interrupted, Running, Waiting};
     let mut counts = [Idle, Running, Waiting, Interrupted, Failed, Closed].map(|status| (status, 0));
-    for session in shared.engine.sessions().list() {
+    for session in call.engine().sessions().list() {
         let status = status_of(session.view().status);
         for (_, count) in counts.iter_mut().filter(|(known, _)| *known == status) {
             *count += 1;
@@ -176,29 +166,19 @@ pub(crate) fn count(shared: &DoorState) -> [(SessionStatus, u64); 6] {
     counts
 }
 
-pub(crate) fn get(
-    _: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionIdParams,
-) -> Result<SessionInfo, RpcError> {
-    Ok(shown_session(shared, origin, &find(shared, &params.id)?))
+pub(crate) fn get(_: &MayWait, call: &Call, params: SessionIdParams) -> Result<SessionInfo, RpcError> {
+    Ok(shown_session(call, &find(call, &params.id)?))
 }
 
-pub(crate) fn prompt(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: PromptParams,
-) -> Result<PromptAccepted, RpcError> {
-    let session = own(shared, origin, &params.id)?;
+pub(crate) fn prompt(wait: &MayWait, call: &Call, params: PromptParams) -> Result<PromptAccepted, RpcError> {
+    let session = own(call, &params.id)?;
     let mut blocks: Vec<Block> = params.blocks.into_iter().map(block).collect();
     blocks.extend(params.text.map(|text| Block::Text { text }));
     let queue = if params.refuse_if_busy { Queue::Refuse } else { Queue::Wait };
     let key = params.key.map(|key| format!("{DOOR}:{key}"));
     let accepted = session.prompt(wait, Prompt { blocks, key, door: DOOR.to_owned(), queue, env: None });
     let id = session.id();
-    let accepted = accepted.map_err(|error| not_taken(shared, &session, error))?;
+    let accepted = accepted.map_err(|error| not_taken(call, &session, error))?;
     Ok(PromptAccepted {
         session: id.to_owned(),
         number: accepted.number,
@@ -209,23 +189,18 @@ pub(crate) fn prompt(
 }
 
 /// A prompt that waits says something else, or is taken back.
-pub(crate) fn edit(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionEditParams,
-) -> Result<SessionEdited, RpcError> {
-    let session = own(shared, origin, &params.id)?;
+pub(crate) fn edit(wait: &MayWait, call: &Call, params: SessionEditParams) -> Result<SessionEdited, RpcError> {
+    let session = own(call, &params.id)?;
     let waited = match params.text {
         Some(text) => session.reword(wait, params.number, text),
         None => session.take_back(wait, params.number, "taken back").map_err(PromptError::Io),
     };
-    let waited = waited.map_err(|error| not_taken(shared, &session, error))?;
+    let waited = waited.map_err(|error| not_taken(call, &session, error))?;
     Ok(SessionEdited { waited })
 }
 
 /// Why a session does not take a prompt.
-fn not_taken(shared: &DoorState, session: &Session, error: PromptError) -> RpcError {
+fn not_taken(call: &Call, session: &Session, error: PromptError) -> RpcError {
     let name = of_session(session);
     match error {
         PromptError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed"))
@@ -241,22 +216,17 @@ fn not_taken(shared: &DoorState, session: &Session, error: PromptError) -> RpcEr
                 .hint(format!("wait, or drop them: ostler interrupt {name} --clear-queue"))
         }
         PromptError::Empty | PromptError::TooLong(_) => bad(error.to_string()),
-        PromptError::Io(source) => disk(&shared.engine, "the prompt was not sent", &source),
+        PromptError::Io(source) => disk(call.engine(), "the prompt was not sent", &source),
     }
 }
 
 /// What a restart of the machine stopped goes on.
-pub(crate) fn go_on(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionIdKeyParams,
-) -> Result<Continued, RpcError> {
-    let session = own(shared, origin, &params.id)?;
-    if !first(wait, shared, "continue", session.id(), params.key.as_deref()) {
+pub(crate) fn go_on(wait: &MayWait, call: &Call, params: SessionIdKeyParams) -> Result<Continued, RpcError> {
+    let session = own(call, &params.id)?;
+    if !first(wait, call, "continue", session.id(), params.key.as_deref()) {
         return Ok(Continued { held: 0, told: None });
     }
-    match session.go_on(wait, DOOR).map_err(|error| not_taken(shared, &session, error))? {
+    match session.go_on(wait, DOOR).map_err(|error| not_taken(call, &session, error))? {
         GoneOn::Held(held) => Ok(Continued { held: held as u64, told: None }),
         GoneOn::Told(told) => Ok(Continued { held: 0, told: Some(told.to_owned()) }),
         GoneOn::NotStopped => {
@@ -275,29 +245,19 @@ fn block(block: PromptBlock) -> Block {
     }
 }
 
-pub(crate) fn interrupt(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: InterruptParams,
-) -> Result<Interrupted, RpcError> {
-    let session = own(shared, origin, &params.id)?;
-    if !first(wait, shared, "interrupt", session.id(), params.key.as_deref()) {
+pub(crate) fn interrupt(wait: &MayWait, call: &Call, params: InterruptParams) -> Result<Interrupted, RpcError> {
+    let session = own(call, &params.id)?;
+    if !first(wait, call, "interrupt", session.id(), params.key.as_deref()) {
         return Ok(Interrupted { interrupted: false, dropped: 0 });
     }
     let how = Interrupt { clear_queue: params.clear_queue, end_process: params.end_process };
-    let stopped = session.interrupt(wait, how).map_err(|error| disk(&shared.engine, "not interrupted", &error))?;
+    let stopped = session.interrupt(wait, how).map_err(|error| disk(call.engine(), "not interrupted", &error))?;
     Ok(Interrupted { interrupted: stopped.turn || stopped.dropped > 0, dropped: stopped.dropped as u64 })
 }
 
 /// Opens the agent's own screen.
-pub(crate) fn screen(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: ScreenParams,
-) -> Result<ProcessInfo, RpcError> {
-    let session = find(shared, &params.id)?;
+pub(crate) fn screen(wait: &MayWait, call: &Call, params: ScreenParams) -> Result<ProcessInfo, RpcError> {
+    let session = find(call, &params.id)?;
     check_variables(&params.env)?;
     if params.size.rows == 0 || params.size.cols == 0 {
         return Err(bad("a terminal needs at least one row and one column"));
@@ -307,7 +267,7 @@ pub(crate) fn screen(
         env: params.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         interrupt: params.interrupt,
     };
-    let (name, by) = (of_session(&session), who.caller());
+    let (name, by) = (of_session(&session), call.caller());
     session.open_screen(wait, new, by).map(|process| info::describe(&process)).map_err(|error| match error {
         ScreenError::Closed => RpcError::new(ErrorKind::Refused, format!("{name} is closed")),
         ScreenError::NoScreen(_) => RpcError::new(ErrorKind::Refused, error.to_string())
@@ -323,7 +283,7 @@ pub(crate) fn screen(
         }
         ScreenError::Unsupported(_) => bad(error.to_string()),
         ScreenError::Io(source) | ScreenError::Spawn(SpawnError::Journal(source)) => {
-            disk(&shared.engine, "not opened", &source)
+            disk(call.engine(), "not opened", &source)
         }
         ScreenError::Opening | ScreenError::Stays | ScreenError::Spawn(_) => {
             RpcError::new(ErrorKind::Failed, error.to_string())
@@ -332,21 +292,16 @@ pub(crate) fn screen(
 }
 
 /// Changes what holds from the next prompt on.
-pub(crate) fn change(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: SessionChangeParams,
-) -> Result<SessionInfo, RpcError> {
-    let session = own(shared, &who.origin(), &params.id)?;
+pub(crate) fn change(wait: &MayWait, call: &Call, params: SessionChangeParams) -> Result<SessionInfo, RpcError> {
+    let session = own(call, &params.id)?;
     if params.autonomy.is_some() || params.raw_mode.is_some() {
-        who.needs(shared, Right::LoosenAutonomy)?;
+        call.needs(Right::LoosenAutonomy)?;
     }
     // An empty text goes back to what the agent does by itself.
     let text = |text: Option<String>| text.map(|text| Some(text).filter(|text| !text.is_empty()));
     check_name(params.name.as_deref().filter(|name| !name.is_empty()))?;
     let key = params.key.map(|key| format!("session change {} {key}", session.id()));
-    if !key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) {
+    if !key.as_deref().is_some_and(|key| call.engine().has_seen(wait, key)) {
         let change = Change {
             autonomy: params.autonomy,
             raw_mode: text(params.raw_mode),
@@ -354,7 +309,7 @@ pub(crate) fn change(
             name: text(params.name),
             ..Change::default()
         };
-        let by = || who.caller();
+        let by = || call.caller();
         session.change(wait, change, by).map_err(|error| match error {
             ChangeError::Unsupported(_) => bad(error.to_string()),
             ChangeError::NameTaken(taken) => crate::process::name_taken(&taken),
@@ -362,32 +317,21 @@ pub(crate) fn change(
                 RpcError::new(ErrorKind::Refused, error.to_string()).hint("change it from a terminal of your own")
             }
             ChangeError::Closed => RpcError::new(ErrorKind::Refused, format!("{} is closed", of_session(&session))),
-            ChangeError::Io(source) => disk(&shared.engine, "not changed", &source),
+            ChangeError::Io(source) => disk(call.engine(), "not changed", &source),
         })?;
         // Only what was done counts: a refusal is said as often as it is asked for.
-        key.iter().for_each(|key| _ = shared.engine.first_use(wait, key));
+        key.iter().for_each(|key| _ = call.engine().first_use(wait, key));
     }
     Ok(describe_session(session.view()))
 }
 
 /// Closes, waits for the process, and looks after the work tree.
-pub(crate) fn close(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::SessionClose>()?;
-    let (shared, origin, head) = (Arc::clone(&client.shared), Arc::clone(&client.origin), call.head.clone());
-    out.spawn(async move { Later::reply(head.answer::<methods::SessionClose>(&closed(shared, origin, params).await)) });
-    Ok(())
-}
-
-async fn closed(
-    shared: Arc<DoorState>,
-    origin: Arc<Origin>,
-    params: SessionIdKeyParams,
-) -> Result<SessionClosed, RpcError> {
-    let engine = shared.engine.clone();
-    let found = MayWait::pool(move |_| own(&shared, &origin, &params.id)).await;
+pub(crate) async fn close(call: Arc<Call>, params: SessionIdKeyParams) -> Result<SessionClosed, RpcError> {
+    let looking = Arc::clone(&call);
+    let found = MayWait::pool(move |_| own(&looking, &params.id)).await;
     let session = found.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let ended = session.end(GONE_WITHIN).await;
-    let fate = ended.map_err(|error| disk(&engine, "not closed", &error))?;
+    let fate = ended.map_err(|error| disk(call.engine(), "not closed", &error))?;
     Ok(SessionClosed { session: describe_session(session.view()), worktree: fate.map(fate_of) })
 }
 
@@ -401,38 +345,32 @@ fn fate_of(fate: TreeFate) -> WorktreeFate {
     }
 }
 
-pub(crate) fn forget(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionIdKeyParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn forget(wait: &MayWait, call: &Call, params: SessionIdKeyParams) -> Result<Empty, RpcError> {
     let key = params.key.map(|key| format!("session forget {} {key}", params.id));
-    let session = match find(shared, &params.id) {
-        Err(_) if key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) => return Ok(Empty {}),
+    let session = match find(call, &params.id) {
+        Err(_) if key.as_deref().is_some_and(|key| call.engine().has_seen(wait, key)) => return Ok(Empty {}),
         found => found?,
     };
-    check(shared, origin, Target::Session(&session))?;
-    if !shared.engine.sessions().forget(wait, &session) {
+    call.reaches(Target::Session(&session))?;
+    if !call.engine().sessions().forget(wait, &session) {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} is not closed", of_session(&session)))
             .hint(format!("close it first: ostler close {}", of_session(&session))));
     }
     if let Some(key) = &key {
-        shared.engine.first_use(wait, key);
+        call.engine().first_use(wait, key);
     }
     Ok(Empty {})
 }
 
 /// Opening a journal that rests reads the disk: all of it happens beside the connection.
-pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::SessionWatch>()?;
+pub(crate) fn watch(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    let params = request.params::<methods::SessionWatch>()?;
     client.last_watch += 1;
     let (tag, watches) = (Tag::Session(client.last_watch), client.watches.clone());
-    let (shared, head, watch) = (Arc::clone(&client.shared), call.head.clone(), client.last_watch);
-    let (origin, who) = (Arc::clone(&client.origin), client.who.clone());
+    let (call, head, watch) = (Arc::clone(&client.call), request.head.clone(), client.last_watch);
     out.spawn_blocking(move |wait| {
-        let begun = own(&shared, &origin, &params.id).and_then(|session| {
-            let unread = |error| disk(&shared.engine, &format!("{} cannot be read", of_session(&session)), &error);
+        let begun = own(&call, &params.id).and_then(|session| {
+            let unread = |error| disk(call.engine(), &format!("{} cannot be read", of_session(&session)), &error);
             let from = match (params.from, params.prompts) {
                 (None, Some(prompts)) => session.prompts_from(wait, prompts).map_err(unread)?,
                 (from, _) => from.unwrap_or(1).max(1),
@@ -450,7 +388,7 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
                 watches.leave(tag);
                 unread(error)
             })?;
-            if let Some(looking) = crate::notice::watches(wait, &shared, &who, session.id()) {
+            if let Some(looking) = crate::notice::watches(wait, &call, session.id()) {
                 watches.look(tag, looking);
             }
             let (session, id) = (describe_session(session.view()), session.id().to_owned());
@@ -468,23 +406,14 @@ pub(crate) fn watch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Resu
     Ok(())
 }
 
-pub(crate) fn unwatch(client: &mut Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError> {
-    let params = call.params::<methods::SessionUnwatch>()?;
-    let Some(session) = client.watches.leave(Tag::Session(params.watch)) else {
-        return Err(RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {}", params.watch)));
-    };
+pub(crate) fn unwatch(client: &mut Client, params: UnwatchParams, out: &mut Out) -> Result<Empty, RpcError> {
+    let session = client.watches.leave(Tag::Session(params.watch)).ok_or_else(|| no_watch(params.watch))?;
     out.unwatch(&session);
-    out.ready.extend(call.head.answer::<methods::SessionUnwatch>(&Ok(Empty {})));
-    Ok(())
+    Ok(Empty {})
 }
 
-pub(crate) fn raw(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: SessionRawParams,
-) -> Result<SessionRaw, RpcError> {
-    let session = own(shared, origin, &params.id)?;
+pub(crate) fn raw(wait: &MayWait, call: &Call, params: SessionRawParams) -> Result<SessionRaw, RpcError> {
+    let session = own(call, &params.id)?;
     if params.source == 0 || params.to < params.from || params.to - params.from > RAW_MAX {
         return Err(bad("session.raw: one line of one process, from its start to its end"));
     }
@@ -497,8 +426,8 @@ pub(crate) fn raw(
 }
 
 /// Whether this request was not made before: the same key again changes nothing.
-fn first(wait: &MayWait, shared: &DoorState, verb: &str, id: &str, key: Option<&str>) -> bool {
-    key.is_none_or(|key| shared.engine.first_use(wait, &format!("session {verb} {id} {key}")))
+fn first(wait: &MayWait, call: &Call, verb: &str, id: &str, key: Option<&str>) -> bool {
+    key.is_none_or(|key| call.engine().first_use(wait, &format!("session {verb} {id} {key}")))
 }
 
 pub(crate) fn status_of(status: Status) -> SessionStatus {

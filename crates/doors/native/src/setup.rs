@@ -5,50 +5,38 @@ use ostler_engine::MayWait;
 use ostler_engine::access::device::Right;
 use ostler_engine::session::{PrepareError, Readiness, Session};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::info::{describe, disk, of_session};
 use crate::place::{of_git, path};
 use crate::reach::refusal;
 use crate::session::own;
-use crate::who::Who;
 
-pub(crate) fn setup(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: SessionSetupParams,
-) -> Result<SessionSetup, RpcError> {
+pub(crate) fn setup(wait: &MayWait, call: &Call, params: SessionSetupParams) -> Result<SessionSetup, RpcError> {
     if params.trust.is_none() && !params.again {
         // Only looked at: what somebody said yes to before was done when the work tree was made.
-        let session = own(shared, &who.origin(), &params.id)?;
-        return session.readiness(wait).map(|ready| told(&ready)).map_err(|error| refused(shared, &session, error));
+        let session = own(call, &params.id)?;
+        return session.readiness(wait).map(|ready| told(&ready)).map_err(|error| refused(call, &session, error));
     }
-    who.needs(shared, Right::TypeIntoTerminals)?;
-    let session = changed(shared, who, &params.id)?;
+    call.needs(Right::TypeIntoTerminals)?;
+    let session = changed(call, &params.id)?;
     if let Some(hash) = &params.trust {
-        let by = who.person(wait, shared, "settings", &format!("set {} --setup", of_session(&session)))?;
-        session.trust_ready(wait, hash, by).map_err(|error| refused(shared, &session, error))?;
+        let by = call.person(wait, "settings", &format!("set {} --setup", of_session(&session)))?;
+        session.trust_ready(wait, hash, by).map_err(|error| refused(call, &session, error))?;
     }
-    let ready = session.make_ready(wait, params.again).map_err(|error| refused(shared, &session, error))?;
+    let ready = session.make_ready(wait, params.again).map_err(|error| refused(call, &session, error))?;
     Ok(told(&ready))
 }
 
-pub(crate) fn run(
-    wait: &MayWait,
-    shared: &DoorState,
-    who: &Who,
-    params: SessionIdParams,
-) -> Result<ProcessInfo, RpcError> {
-    let session = changed(shared, who, &params.id)?;
-    session.run_ready(wait).map(|process| describe(&process)).map_err(|error| refused(shared, &session, error))
+pub(crate) fn run(wait: &MayWait, call: &Call, params: SessionIdParams) -> Result<ProcessInfo, RpcError> {
+    let session = changed(call, &params.id)?;
+    session.run_ready(wait).map(|process| describe(&process)).map_err(|error| refused(call, &session, error))
 }
 
 /// A session whose work tree the caller may change: nobody hosted.
-fn changed(shared: &DoorState, who: &Who, id: &str) -> Result<Session, RpcError> {
-    let origin = who.origin();
-    let session = own(shared, &origin, id)?;
+fn changed(call: &Call, id: &str) -> Result<Session, RpcError> {
+    let session = own(call, id)?;
     let place = session.view().workspace;
-    shared.engine.may_change(&origin, &place).map_err(|error| refusal(&error))?;
+    call.engine().may_change(&call.origin, &place).map_err(|error| refusal(&error))?;
     Ok(session)
 }
 
@@ -72,7 +60,7 @@ fn told(ready: &Readiness) -> SessionSetup {
     }
 }
 
-fn refused(shared: &DoorState, session: &Session, error: PrepareError) -> RpcError {
+fn refused(call: &Call, session: &Session, error: PrepareError) -> RpcError {
     let name = of_session(session);
     let no = |kind, hint: String| RpcError::new(kind, error.to_string()).hint(hint);
     match &error {
@@ -83,9 +71,9 @@ fn refused(shared: &DoorState, session: &Session, error: PrepareError) -> RpcErr
         PrepareError::File(_) => no(ErrorKind::Refused, "correct it and commit it".into()),
         PrepareError::Record(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
         PrepareError::Git(_) | PrepareError::Spawn(_) | PrepareError::Io(_) => match error {
-            PrepareError::Git(error) => of_git(shared, error),
-            PrepareError::Spawn(error) => crate::process::refusal(&shared.engine, &error, None),
-            PrepareError::Io(error) => disk(&shared.engine, "not made ready", &error),
+            PrepareError::Git(error) => of_git(call, error),
+            PrepareError::Spawn(error) => crate::process::refusal(call.engine(), &error, None),
+            PrepareError::Io(error) => disk(call.engine(), "not made ready", &error),
             other => RpcError::new(ErrorKind::Failed, other.to_string()),
         },
     }

@@ -6,7 +6,8 @@ use ostler_engine::access::device::{Guest, SignedAnswer};
 use ostler_story::By;
 use serde::Deserialize;
 
-use crate::{DoorState, rights};
+use crate::call::Call;
+use crate::rights;
 
 /// The longest text that may be signed: it stays in the audit.
 const TEXT_MAX: usize = 256 * 1024;
@@ -22,7 +23,7 @@ struct Text {
 /// Who decides, and what: of a device with a key, what it signed.
 pub(crate) fn by_device(
     wait: &MayWait,
-    shared: &DoorState,
+    call: &Call,
     guest: &Guest,
     id: &str,
     params: DecideParams,
@@ -36,7 +37,7 @@ pub(crate) fn by_device(
     };
     // A password is never typed from afar.
     meant.relays = false;
-    let by = shared.engine.guest_decides(wait, guest, signed, id).map_err(|error| rights::refusal(&error))?;
+    let by = call.engine().guest_decides(wait, guest, signed, id).map_err(|error| rights::refusal(&error))?;
     Ok((by, meant))
 }
 

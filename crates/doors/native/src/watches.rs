@@ -3,11 +3,17 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ostler_api::{ErrorKind, RpcError};
 use ostler_engine::notice::Looking;
 use ostler_engine::{Viewing, WinSize};
 use ostler_story::Story;
 
 use crate::dispatch::Tag;
+
+/// Why a watch does not end: there is none of this number.
+pub(crate) fn no_watch(watch: u64) -> RpcError {
+    RpcError::new(ErrorKind::NotFound, format!("this connection has no watch {watch}"))
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct Watches {

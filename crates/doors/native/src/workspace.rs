@@ -5,37 +5,27 @@ use ostler_api::{
     WorkspaceReadParams, WorkspaceTree, WorkspaceTreeParams, WorkspaceWriteParams, WorkspaceWritten,
 };
 use ostler_door_rpc::{decode_base64, push_base64};
+use ostler_engine::MayWait;
 use ostler_engine::workspace::beneath::{
     self, Content, Count, Expected, LIST_MAX, Listed, READ_MAX, Range, Stated, TREE_MAX,
 };
-use ostler_engine::{MayWait, Origin};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::place::{bad, of_file, owned, path, seen};
 
 /// Large for a source file, small for a message.
 const READ_USUALLY: u64 = 1 << 20;
 
-pub(crate) fn list(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: WorkspaceListParams,
-) -> Result<WorkspaceList, RpcError> {
-    let root = seen(wait, shared, origin, &params)?;
+pub(crate) fn list(wait: &MayWait, call: &Call, params: WorkspaceListParams) -> Result<WorkspaceList, RpcError> {
+    let root = seen(wait, call, &params)?;
     let after = params.after.as_ref().map(|name| name.0.as_os_str());
     let limit = limit(params.limit, LIST_MAX);
     let page = root.list(&params.path.0, after, limit, params.counts).map_err(|error| of_file(&error))?;
     Ok(WorkspaceList { entries: page.entries.iter().map(listed).collect(), total: page.total, more: page.more })
 }
 
-pub(crate) fn tree(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: WorkspaceTreeParams,
-) -> Result<WorkspaceTree, RpcError> {
-    let root = seen(wait, shared, origin, &params)?;
+pub(crate) fn tree(wait: &MayWait, call: &Call, params: WorkspaceTreeParams) -> Result<WorkspaceTree, RpcError> {
+    let root = seen(wait, call, &params)?;
     let found = root.tree(&params.path.0, params.depth as usize, limit(params.limit, TREE_MAX));
     let found = found.map_err(|error| of_file(&error))?;
     let entry =
@@ -43,17 +33,12 @@ pub(crate) fn tree(
     Ok(WorkspaceTree { entries: found.entries.iter().map(entry).collect(), cut: found.cut })
 }
 
-pub(crate) fn read(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: WorkspaceReadParams,
-) -> Result<WorkspaceFile, RpcError> {
+pub(crate) fn read(wait: &MayWait, call: &Call, params: WorkspaceReadParams) -> Result<WorkspaceFile, RpcError> {
     let range = match (params.offset, params.length) {
         (None, None) => Range::Whole { limit: params.limit.unwrap_or(READ_USUALLY) },
         (offset, length) => Range::Part { offset: offset.unwrap_or(0), length: length.unwrap_or(READ_MAX) },
     };
-    let shown = seen(wait, shared, origin, &params)?.read(&params.path.0, range).map_err(|error| of_file(&error))?;
+    let shown = seen(wait, call, &params)?.read(&params.path.0, range).map_err(|error| of_file(&error))?;
     let (text, data) = match shown.content {
         Content::Text(text) => (Some(text), None),
         Content::Bytes(bytes) => (None, Some(encoded(&bytes))),
@@ -62,13 +47,8 @@ pub(crate) fn read(
     Ok(WorkspaceFile { stat: stat(&shown.stat), offset: shown.offset, text, data, media_type, hash: shown.hash })
 }
 
-pub(crate) fn write(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: WorkspaceWriteParams,
-) -> Result<WorkspaceWritten, RpcError> {
-    let root = owned(wait, shared, origin, &params)?;
+pub(crate) fn write(wait: &MayWait, call: &Call, params: WorkspaceWriteParams) -> Result<WorkspaceWritten, RpcError> {
+    let root = owned(wait, call, &params)?;
     let content = either(params.text, params.data, "text", "data")?;
     let expected = params.replaces.as_deref().map_or(Expected::Absent, Expected::Hash);
     let written = root.write(&params.path.0, &content, expected).map_err(|error| of_file(&error))?;

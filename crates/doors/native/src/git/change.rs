@@ -8,41 +8,39 @@ use ostler_api::{
     GitPatchParams, GitPaths, GitPathsParams, GitRemoteAddParams, GitRemoteRemoveParams, GitRestoreParams,
     GitStashParams, GitStashTake, GitStashTakeParams, RpcError,
 };
+use ostler_engine::MayWait;
 use ostler_engine::workspace::work::{Discard, GitError, StashTake, WorkTree};
-use ostler_engine::{MayWait, Origin};
 
 use super::look::{kept_changes, paths};
-use crate::DoorState;
+use crate::call::Call;
 use crate::place::{Placed, of_busy, of_git, owned};
 
 /// Does something in the repository's turn.
 fn change<T>(
     wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
+    call: &Call,
     (params, what): (&impl Placed, &str),
     act: impl FnOnce(&WorkTree) -> Result<T, GitError>,
 ) -> Result<T, RpcError> {
-    let tree = crate::place::tree(wait, shared, owned(wait, shared, origin, params)?)?;
-    let _turn = shared.engine.write_turn(wait, &tree, what).map_err(|busy| of_busy(&busy))?;
-    act(&tree).map_err(|error| of_git(shared, error))
+    let tree = crate::place::tree(wait, call, owned(wait, call, params)?)?;
+    let _turn = call.engine().write_turn(wait, &tree, what).map_err(|busy| of_busy(&busy))?;
+    act(&tree).map_err(|error| of_git(call, error))
 }
 
 /// The same, once for each key: it leaves no trace by which it could be told that it was done.
 fn once(
     wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
+    call: &Call,
     (params, what, key): (&impl Placed, &str, Option<&str>),
     act: impl FnOnce(&WorkTree) -> Result<(), GitError>,
 ) -> Result<Empty, RpcError> {
     let key = key.map(|key| format!("{what} {key}"));
-    if key.as_deref().is_some_and(|key| shared.engine.has_seen(wait, key)) {
+    if key.as_deref().is_some_and(|key| call.engine().has_seen(wait, key)) {
         return Ok(Empty {});
     }
-    change(wait, shared, origin, (params, what), act)?;
+    change(wait, call, (params, what), act)?;
     // Only what was done counts: a refusal is said as often as it is asked for.
-    key.iter().for_each(|key| _ = shared.engine.first_use(wait, key));
+    key.iter().for_each(|key| _ = call.engine().first_use(wait, key));
     Ok(Empty {})
 }
 
@@ -50,134 +48,72 @@ fn plain(paths: &[FilePath]) -> Vec<PathBuf> {
     paths.iter().map(|path| path.0.clone()).collect()
 }
 
-pub(crate) fn stage(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitPathsParams,
-) -> Result<Empty, RpcError> {
-    change(wait, shared, origin, (&params, "git add"), |tree| tree.stage(&plain(&params.paths))).map(|()| Empty {})
+pub(crate) fn stage(wait: &MayWait, call: &Call, params: GitPathsParams) -> Result<Empty, RpcError> {
+    change(wait, call, (&params, "git add"), |tree| tree.stage(&plain(&params.paths))).map(|()| Empty {})
 }
 
-pub(crate) fn unstage(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitPathsParams,
-) -> Result<Empty, RpcError> {
-    change(wait, shared, origin, (&params, "git reset"), |tree| tree.unstage(&plain(&params.paths))).map(|()| Empty {})
+pub(crate) fn unstage(wait: &MayWait, call: &Call, params: GitPathsParams) -> Result<Empty, RpcError> {
+    change(wait, call, (&params, "git reset"), |tree| tree.unstage(&plain(&params.paths))).map(|()| Empty {})
 }
 
-pub(crate) fn stage_patch(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    mut params: GitPatchParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn stage_patch(wait: &MayWait, call: &Call, mut params: GitPatchParams) -> Result<Empty, RpcError> {
     let (patch, data) = (params.patch.take(), params.patch_data.take());
     let patch = crate::workspace::either(patch, data, "patch", "patch_data")?;
     let what = (&params, "git apply", params.key.as_deref());
-    once(wait, shared, origin, what, |tree| tree.stage_patch(&patch, params.reverse))
+    once(wait, call, what, |tree| tree.stage_patch(&patch, params.reverse))
 }
 
-pub(crate) fn discard(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitDiscardParams,
-) -> Result<GitDiscarded, RpcError> {
-    let folder = shared.engine.discarded_folder();
+pub(crate) fn discard(wait: &MayWait, call: &Call, params: GitDiscardParams) -> Result<GitDiscarded, RpcError> {
+    let folder = call.engine().discarded_folder();
     let keep_in = (!params.without_keeping).then_some(folder.as_path());
     let chosen = plain(&params.paths);
     let discard = Discard { paths: &chosen, staged: params.staged, keep_in };
-    let gone = change(wait, shared, origin, (&params, "git restore"), |tree| tree.discard(discard))?;
+    let gone = change(wait, call, (&params, "git restore"), |tree| tree.discard(discard))?;
     Ok(GitDiscarded { paths: paths(&gone.paths), kept: gone.kept.as_ref().map(kept_changes) })
 }
 
-pub(crate) fn restore(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitRestoreParams,
-) -> Result<GitPaths, RpcError> {
-    let folder = shared.engine.discarded_folder();
-    let back =
-        change(wait, shared, origin, (&params, "git restore"), |tree| tree.restore_discarded(&folder, &params.id))?;
+pub(crate) fn restore(wait: &MayWait, call: &Call, params: GitRestoreParams) -> Result<GitPaths, RpcError> {
+    let folder = call.engine().discarded_folder();
+    let back = change(wait, call, (&params, "git restore"), |tree| tree.restore_discarded(&folder, &params.id))?;
     Ok(GitPaths { paths: paths(&back) })
 }
 
-pub(crate) fn branch_create(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitBranchCreateParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn branch_create(wait: &MayWait, call: &Call, params: GitBranchCreateParams) -> Result<Empty, RpcError> {
     let start = params.start.as_deref().map(OsStr::new);
-    change(wait, shared, origin, (&params, "git branch"), |tree| tree.create_branch(params.name.0.as_os_str(), start))?;
+    change(wait, call, (&params, "git branch"), |tree| tree.create_branch(params.name.0.as_os_str(), start))?;
     Ok(Empty {})
 }
 
-pub(crate) fn branch_delete(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitBranchDeleteParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn branch_delete(wait: &MayWait, call: &Call, params: GitBranchDeleteParams) -> Result<Empty, RpcError> {
     let name = params.name.0.as_os_str();
-    change(wait, shared, origin, (&params, "git branch"), |tree| tree.delete_branch(name, params.force))
-        .map(|()| Empty {})
+    change(wait, call, (&params, "git branch"), |tree| tree.delete_branch(name, params.force)).map(|()| Empty {})
 }
 
-pub(crate) fn stash(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitStashParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn stash(wait: &MayWait, call: &Call, params: GitStashParams) -> Result<Empty, RpcError> {
     let what = (&params, "git stash", params.key.as_deref());
-    once(wait, shared, origin, what, |tree| tree.stash(params.message.as_deref(), params.untracked))
+    once(wait, call, what, |tree| tree.stash(params.message.as_deref(), params.untracked))
 }
 
-pub(crate) fn stash_take(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitStashTakeParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn stash_take(wait: &MayWait, call: &Call, params: GitStashTakeParams) -> Result<Empty, RpcError> {
     let how = match params.how {
         GitStashTake::Pop => StashTake::Pop,
         GitStashTake::Apply => StashTake::Apply,
         GitStashTake::Drop => StashTake::Drop,
     };
     let what = (&params, "git stash", params.key.as_deref());
-    once(wait, shared, origin, what, |tree| tree.take_stash(&params.commit, how))
+    once(wait, call, what, |tree| tree.take_stash(&params.commit, how))
 }
 
-pub(crate) fn merge_abort(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitParams,
-) -> Result<Empty, RpcError> {
-    change(wait, shared, origin, (&params, "git merge"), WorkTree::abort_merge).map(|()| Empty {})
+pub(crate) fn merge_abort(wait: &MayWait, call: &Call, params: GitParams) -> Result<Empty, RpcError> {
+    change(wait, call, (&params, "git merge"), WorkTree::abort_merge).map(|()| Empty {})
 }
 
-pub(crate) fn remote_add(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitRemoteAddParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn remote_add(wait: &MayWait, call: &Call, params: GitRemoteAddParams) -> Result<Empty, RpcError> {
     let (name, url) = (OsStr::new(&params.name), OsStr::new(&params.url));
-    change(wait, shared, origin, (&params, "git remote"), |tree| tree.add_remote(name, url)).map(|()| Empty {})
+    change(wait, call, (&params, "git remote"), |tree| tree.add_remote(name, url)).map(|()| Empty {})
 }
 
-pub(crate) fn remote_remove(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitRemoteRemoveParams,
-) -> Result<Empty, RpcError> {
+pub(crate) fn remote_remove(wait: &MayWait, call: &Call, params: GitRemoteRemoveParams) -> Result<Empty, RpcError> {
     let name = params.name.0.as_os_str();
-    change(wait, shared, origin, (&params, "git remote"), |tree| tree.remove_remote(name)).map(|()| Empty {})
+    change(wait, call, (&params, "git remote"), |tree| tree.remove_remote(name)).map(|()| Empty {})
 }

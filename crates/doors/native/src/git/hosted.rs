@@ -5,17 +5,15 @@ use std::sync::Arc;
 
 use ostler_api::{
     ErrorKind, GitCommitParams, GitFetchParams, GitMergeParams, GitPullHow, GitPullParams, GitPushParams,
-    GitSwitchParams, Method, ProcessInfo, RpcError,
+    GitSwitchParams, ProcessInfo, RpcError,
 };
-use ostler_door_rpc::Later;
+use ostler_engine::MayWait;
 use ostler_engine::workspace::work::{
     Commit, Fetch, GitError, HostedGit, Merge, Pull, PullHow, Push, SwitchTo, WorkTree,
 };
 use ostler_engine::workspace::{GitProcess, Turn};
-use ostler_engine::{MayWait, Origin};
 
-use crate::DoorState;
-use crate::dispatch::{Call, Client, Out};
+use crate::call::Call;
 use crate::info::describe;
 use crate::place::{Placed, of_busy, of_git, owned, tree};
 
@@ -32,37 +30,22 @@ pub(crate) trait Hosted: Placed {
 }
 
 /// Starts it and answers once it runs.
-pub(crate) fn start<M>(client: &Client, call: &Call<'_>, out: &mut Out) -> Result<(), RpcError>
-where
-    M: Method<Result = ProcessInfo>,
-    M::Params: Hosted + Send + 'static,
-{
-    let (params, head) = (call.params::<M>()?, call.head.clone());
-    let (shared, origin) = (Arc::clone(&client.shared), Arc::clone(&client.origin));
-    out.spawn(async move { Later::reply(head.answer::<M>(&started(shared, origin, params).await)) });
-    Ok(())
-}
-
-async fn started<P: Hosted + Send + 'static>(
-    shared: Arc<DoorState>,
-    origin: Arc<Origin>,
-    params: P,
-) -> Result<ProcessInfo, RpcError> {
+pub(crate) async fn start<P: Hosted + Send + 'static>(call: Arc<Call>, params: P) -> Result<ProcessInfo, RpcError> {
     // A name space of its own: no client may take a key that the engine gives.
     let key = params.key().map(|key| format!("{}:{key}", P::WHAT));
-    let owner = shared.engine.owner_for(&origin);
-    let (looked, again) = (Arc::clone(&shared), key.clone());
-    let made = MayWait::pool(move |wait| prepared(wait, &looked, &origin, &params, again.as_deref())).await;
+    let owner = call.engine().owner_for(&call.origin);
+    let (looking, again) = (Arc::clone(&call), key.clone());
+    let made = MayWait::pool(move |wait| prepared(wait, &looking, &params, again.as_deref())).await;
     let made = made.map_err(|lost| RpcError::new(ErrorKind::Internal, lost.to_string()))??;
     let (command, turn) = match made {
         Made::Before(info) => return Ok(*info),
         Made::Now(command, turn) => (command, turn),
     };
     let cwd = command.cwd.display().to_string();
-    let process = shared.engine.host_git(GitProcess { command, key, owner }, turn).await;
+    let process = call.engine().host_git(GitProcess { command, key, owner }, turn).await;
     process
         .map(|process| describe(&process))
-        .map_err(|error| crate::process::refusal(&shared.engine, &error, Some(&cwd)))
+        .map_err(|error| crate::process::refusal(call.engine(), &error, Some(&cwd)))
 }
 
 enum Made {
@@ -71,25 +54,19 @@ enum Made {
     Now(HostedGit, Turn),
 }
 
-fn prepared(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: &impl Hosted,
-    key: Option<&str>,
-) -> Result<Made, RpcError> {
-    let root = owned(wait, shared, origin, params)?;
-    if let Some(process) = key.and_then(|key| shared.engine.started_under(key)) {
+fn prepared(wait: &MayWait, call: &Call, params: &impl Hosted, key: Option<&str>) -> Result<Made, RpcError> {
+    let root = owned(wait, call, params)?;
+    if let Some(process) = key.and_then(|key| call.engine().started_under(key)) {
         return Ok(Made::Before(Box::new(describe(&process))));
     }
-    let tree = tree(wait, shared, root)?;
-    let turn = write_turn(wait, shared, &tree, params)?;
-    let command = params.command(&tree).map_err(|error| of_git(shared, error))?;
+    let tree = tree(wait, call, root)?;
+    let turn = write_turn(wait, call, &tree, params)?;
+    let command = params.command(&tree).map_err(|error| of_git(call, error))?;
     Ok(Made::Now(command, turn))
 }
 
-fn write_turn<P: Hosted>(wait: &MayWait, shared: &DoorState, tree: &WorkTree, _: &P) -> Result<Turn, RpcError> {
-    shared.engine.write_turn(wait, tree, P::WHAT).map_err(|busy| of_busy(&busy))
+fn write_turn<P: Hosted>(wait: &MayWait, call: &Call, tree: &WorkTree, _: &P) -> Result<Turn, RpcError> {
+    call.engine().write_turn(wait, tree, P::WHAT).map_err(|busy| of_busy(&busy))
 }
 
 fn name(text: &Option<String>) -> Option<&OsStr> {

@@ -9,14 +9,14 @@ use ostler_api::{
     GitKeptList, GitLog, GitLogParams, GitOperation, GitParams, GitRemote, GitRemoteList, GitStashList, GitStashed,
     GitStatus, GitStatusParams, GitUntracked, GitWorktree, GitWorktreeList, RpcError,
 };
+use ostler_engine::MayWait;
 use ostler_engine::session::Status as SessionStatus;
 use ostler_engine::workspace::work::{
     BranchInfo, Change, DiffOf, Diffs, FileDiff, KEEP_FOR, KeptChanges, LineCounts, LogEntry, Operation, Patch,
     Untracked, WorkTree,
 };
-use ostler_engine::{MayWait, Origin};
 
-use crate::DoorState;
+use crate::call::Call;
 use crate::info::disk;
 use crate::place::{Placed, bad, of_git, path, second, seen};
 
@@ -25,29 +25,24 @@ const LIST_MAX: usize = 10_000;
 /// Commits of a page, when nobody says how many.
 const LOG_USUALLY: usize = 50;
 
-fn tree(wait: &MayWait, shared: &DoorState, origin: &Origin, params: &impl Placed) -> Result<WorkTree, RpcError> {
-    crate::place::tree(wait, shared, seen(wait, shared, origin, params)?)
+fn tree(wait: &MayWait, call: &Call, params: &impl Placed) -> Result<WorkTree, RpcError> {
+    crate::place::tree(wait, call, seen(wait, call, params)?)
 }
 
-pub(crate) fn status(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitStatusParams,
-) -> Result<GitStatus, RpcError> {
-    let root = seen(wait, shared, origin, &params)?;
+pub(crate) fn status(wait: &MayWait, call: &Call, params: GitStatusParams) -> Result<GitStatus, RpcError> {
+    let root = seen(wait, call, &params)?;
     let untracked = match params.untracked.unwrap_or(GitUntracked::Folders) {
         GitUntracked::No => Untracked::No,
         GitUntracked::Folders => Untracked::Folders,
         GitUntracked::All => Untracked::All,
     };
-    let failed = |error| of_git(shared, error);
+    let failed = |error| of_git(call, error);
     let (top, mut status, lines) = if params.lines {
-        let tree = crate::place::tree(wait, shared, root)?;
+        let tree = crate::place::tree(wait, call, root)?;
         let counts = |staged| tree.line_counts(staged).map_err(failed);
         (tree.top().to_owned(), tree.status(untracked).map_err(failed)?, (counts(true)?, counts(false)?))
     } else {
-        let known = shared.engine.git_status(wait, root, untracked).map_err(failed)?;
+        let known = call.engine().git_status(wait, root, untracked).map_err(failed)?;
         (known.top.clone(), known.status.clone(), (LineCounts::new(), LineCounts::new()))
     };
     let (staged_lines, unstaged_lines) = lines;
@@ -100,13 +95,8 @@ fn changed(change: &Change<PathBuf>, status: String, lines: &LineCounts) -> GitC
     }
 }
 
-pub(crate) fn diff(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitDiffParams,
-) -> Result<GitDiff, RpcError> {
-    let tree = tree(wait, shared, origin, &params)?;
+pub(crate) fn diff(wait: &MayWait, call: &Call, params: GitDiffParams) -> Result<GitDiff, RpcError> {
+    let tree = tree(wait, call, &params)?;
     let of = match (params.of.unwrap_or(GitDiffOf::Unstaged), params.commit) {
         (GitDiffOf::Unstaged, None) => DiffOf::Unstaged,
         (GitDiffOf::Staged, None) => DiffOf::Staged,
@@ -117,7 +107,7 @@ pub(crate) fn diff(
     };
     let path = params.path.as_ref().map(|path| path.0.as_path());
     let diffs = if params.plain { tree.plain_diff(&of, path) } else { tree.diff(&of, path) };
-    diffs.map(|diffs| differences(&diffs)).map_err(|error| of_git(shared, error))
+    diffs.map(|diffs| differences(&diffs)).map_err(|error| of_git(call, error))
 }
 
 pub(crate) fn differences(diffs: &Diffs) -> GitDiff {
@@ -156,17 +146,12 @@ fn difference(file: &FileDiff) -> GitFileDiff {
     told
 }
 
-pub(crate) fn log(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitLogParams,
-) -> Result<GitLog, RpcError> {
-    let tree = tree(wait, shared, origin, &params)?;
+pub(crate) fn log(wait: &MayWait, call: &Call, params: GitLogParams) -> Result<GitLog, RpcError> {
+    let tree = tree(wait, call, &params)?;
     let limit = if params.limit == 0 { LOG_USUALLY } else { params.limit as usize };
     let from = params.from.as_deref().map(OsStr::new);
     let path = params.path.as_ref().map(|path| path.0.as_path());
-    let commits = tree.log(from, path, params.skip, limit).map_err(|error| of_git(shared, error))?;
+    let commits = tree.log(from, path, params.skip, limit).map_err(|error| of_git(call, error))?;
     Ok(GitLog { commits: commits.into_iter().map(commit).collect() })
 }
 
@@ -175,13 +160,8 @@ pub(crate) fn commit(entry: LogEntry) -> GitCommit {
     GitCommit { commit, parents, author, email, time: second(time), committed: second(committed), subject, body }
 }
 
-pub(crate) fn branches(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitParams,
-) -> Result<GitBranchList, RpcError> {
-    let mut branches = tree(wait, shared, origin, &params)?.branches().map_err(|error| of_git(shared, error))?;
+pub(crate) fn branches(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitBranchList, RpcError> {
+    let mut branches = tree(wait, call, &params)?.branches().map_err(|error| of_git(call, error))?;
     branches.truncate(LIST_MAX);
     Ok(GitBranchList { branches: branches.into_iter().map(branch).collect() })
 }
@@ -200,13 +180,8 @@ fn branch(branch: BranchInfo) -> GitBranch {
     }
 }
 
-pub(crate) fn remotes(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitParams,
-) -> Result<GitRemoteList, RpcError> {
-    let remotes = tree(wait, shared, origin, &params)?.remotes().map_err(|error| of_git(shared, error))?;
+pub(crate) fn remotes(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitRemoteList, RpcError> {
+    let remotes = tree(wait, call, &params)?.remotes().map_err(|error| of_git(call, error))?;
     let remote = remotes.into_iter().map(|remote| GitRemote {
         name: path(remote.name.as_ref()),
         url: remote.url,
@@ -215,13 +190,8 @@ pub(crate) fn remotes(
     Ok(GitRemoteList { remotes: remote.collect() })
 }
 
-pub(crate) fn stashes(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitParams,
-) -> Result<GitStashList, RpcError> {
-    let stashes = tree(wait, shared, origin, &params)?.stashes().map_err(|error| of_git(shared, error))?;
+pub(crate) fn stashes(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitStashList, RpcError> {
+    let stashes = tree(wait, call, &params)?.stashes().map_err(|error| of_git(call, error))?;
     let stash = stashes.into_iter().take(LIST_MAX).map(|stash| GitStashed {
         commit: stash.commit,
         time: second(stash.time),
@@ -231,14 +201,9 @@ pub(crate) fn stashes(
 }
 
 /// The work trees, each with the sessions whose workspace is in it.
-pub(crate) fn worktrees(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitParams,
-) -> Result<GitWorktreeList, RpcError> {
-    let trees = tree(wait, shared, origin, &params)?.trees().map_err(|error| of_git(shared, error))?;
-    let sessions = shared.engine.sessions().list();
+pub(crate) fn worktrees(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitWorktreeList, RpcError> {
+    let trees = tree(wait, call, &params)?.trees().map_err(|error| of_git(call, error))?;
+    let sessions = call.engine().sessions().list();
     let open: Vec<(String, PathBuf)> = sessions
         .iter()
         .map(|session| session.view())
@@ -263,14 +228,9 @@ pub(crate) fn worktrees(
 }
 
 /// What was discarded in this workspace and can be put back.
-pub(crate) fn kept(
-    wait: &MayWait,
-    shared: &DoorState,
-    origin: &Origin,
-    params: GitParams,
-) -> Result<GitKeptList, RpcError> {
-    let root = seen(wait, shared, origin, &params)?;
-    let all = shared.engine.discarded(wait).map_err(|error| disk(&shared.engine, "nothing was found", &error))?;
+pub(crate) fn kept(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitKeptList, RpcError> {
+    let root = seen(wait, call, &params)?;
+    let all = call.engine().discarded(wait).map_err(|error| disk(call.engine(), "nothing was found", &error))?;
     let here = all.into_iter().filter(|kept| kept.root == root.path());
     Ok(GitKeptList { kept: here.map(|kept| kept_changes(&kept)).collect() })
 }
