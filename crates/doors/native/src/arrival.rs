@@ -91,8 +91,8 @@ impl Arrival {
 }
 
 /// What these methods are answered anywhere else.
-pub(crate) fn too_late() -> RpcError {
-    RpcError::new(ErrorKind::Refused, "only for the first words on a connection to the web port")
+pub(crate) fn too_late(_: &Client, _: &Request<'_>, _: &mut Outbox<Tag>) -> Result<(), RpcError> {
+    Err(RpcError::new(ErrorKind::Refused, "only for the first words on a connection to the web port"))
 }
 
 fn code(wait: &MayWait, visit: &Visit, params: DeviceCodeParams) -> Result<DeviceTicket, RpcError> {

@@ -35,6 +35,7 @@ mod session;
 mod setup;
 mod signed;
 mod site;
+mod table;
 mod watches;
 mod web;
 mod workspace;
