@@ -18,8 +18,20 @@ impl Timestamp {
         Self::from(SystemTime::now())
     }
 
+    pub const fn from_secs(seconds: u64) -> Self {
+        Self(seconds.saturating_mul(MICROS))
+    }
+
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1000))
+    }
+
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
+    }
+
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos / 1000)
     }
 
     pub const fn as_micros(self) -> u64 {

@@ -144,15 +144,14 @@ async fn revoke(served: &Served, request: Request, admitted: &Admitted) -> Resul
 }
 
 fn tokens(grant: &Grant) -> Tokens {
-    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
-    let left = time(grant.access_until).as_micros().saturating_sub(Timestamp::now().as_micros());
+    let access_until = Timestamp::from_millis(grant.access_until);
     Tokens {
         access_token: format!("{ACCESS}{}", grant.access.reveal()),
-        access_token_expires_at: time(grant.access_until),
+        access_token_expires_at: access_until,
         refresh_token: format!("{REFRESH}{}", grant.refresh.reveal()),
-        refresh_token_expires_at: time(grant.refresh_until),
+        refresh_token_expires_at: Timestamp::from_millis(grant.refresh_until),
         token_type: "Bearer",
-        expires_in: Duration::from_micros(left).as_secs_f64().round() as u64,
+        expires_in: access_until.left().as_secs_f64().round() as u64,
     }
 }
 

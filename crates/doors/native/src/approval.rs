@@ -154,7 +154,7 @@ pub(crate) fn refusal(error: &DecideError) -> RpcError {
     };
     let message = match error {
         DecideError::AnsweredElsewhere { what, by, at_ms } => {
-            format!("already {what} by {} at {}", by_name(by), Timestamp::from_micros(at_ms * 1000))
+            format!("already {what} by {} at {}", by_name(by), Timestamp::from_millis(*at_ms))
         }
         other => other.to_string(),
     };
@@ -182,7 +182,6 @@ fn warnings(wait: &MayWait, approval: &Approval) -> Vec<String> {
 pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
     let (state, detail) = word(&approval.state);
     let Approval { id, ask, hash, asked_at, decided, expires_in, .. } = approval;
-    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     let (diffs, rest) = changes_of(&ask.content);
     ApprovalInfo {
         id,
@@ -210,12 +209,12 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
             session_name: None,
         },
         workspace: ask.workspace,
-        asked: time(asked_at),
+        asked: Timestamp::from_millis(asked_at),
         state,
         detail,
         decided_by: decided.as_ref().map(|(by, _)| by.clone()),
         decided_by_name: decided.as_ref().map(|(by, _)| by_name(by)),
-        decided: decided.map(|(_, at)| time(at)),
+        decided: decided.map(|(_, at)| Timestamp::from_millis(at)),
         expires_in_ms: expires_in,
     }
 }

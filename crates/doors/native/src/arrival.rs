@@ -129,12 +129,11 @@ fn refresh(wait: &MayWait, visit: &Visit, params: DeviceRefreshParams) -> Result
 }
 
 fn tokens(grant: Grant) -> DeviceTokens {
-    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     DeviceTokens {
         access: grant.access.reveal().to_owned(),
-        access_until: time(grant.access_until),
+        access_until: Timestamp::from_millis(grant.access_until),
         refresh: grant.refresh.reveal().to_owned(),
-        refresh_until: time(grant.refresh_until),
+        refresh_until: Timestamp::from_millis(grant.refresh_until),
     }
 }
 

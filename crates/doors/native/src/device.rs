@@ -118,16 +118,15 @@ fn describe_offer(view: OfferView) -> OfferInfo {
 }
 
 fn describe(held: HeldDevice) -> DeviceInfo {
-    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
-    let (digest, expires) = (held.digest(), time(held.until()));
+    let (digest, expires) = (held.digest(), Timestamp::from_millis(held.until()));
     DeviceInfo {
         id: held.device.id,
         name: held.device.name,
         rights: held.device.rights,
         key: held.device.key.is_some(),
-        paired: time(held.paired_at),
+        paired: Timestamp::from_millis(held.paired_at),
         paired_by: held.device.by,
-        seen: time(held.seen_at),
+        seen: Timestamp::from_millis(held.seen_at),
         address: held.address,
         expires,
         suspended: held.suspended,

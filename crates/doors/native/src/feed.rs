@@ -23,7 +23,6 @@ use crate::watches::no_watch;
 const PAGE: usize = 1000;
 /// Entries that are looked through for one page: a filter that nothing passes is answered all the same.
 const LOOK_THROUGH: usize = 20_000;
-const MICRO: u64 = 1000;
 
 /// What each follower of a connection wants, and what it was told of its first entry.
 #[derive(Clone, Default)]
@@ -139,7 +138,7 @@ fn describe(change: Change) -> FeedChange {
     FeedChange {
         position: position.to_string(),
         kind,
-        time: Timestamp::from_micros(time_ns / MICRO),
+        time: Timestamp::from_nanos(time_ns),
         session,
         process,
         approval,

@@ -6,12 +6,10 @@ use ostler_api::{Exit, Timestamp};
 use ostler_door_rpc::{notify, push_base64};
 use ostler_engine::{FrameHead, Kind, Missing};
 
-const MICRO: u64 = 1000;
-
 /// Bytes of output.
 pub(crate) fn push_frame(watch: u64, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) {
     let stream = if head.kind == Kind::Stderr { "stderr" } else { "stdout" };
-    let time = Timestamp::from_micros(head.time_ns / MICRO);
+    let time = Timestamp::from_nanos(head.time_ns);
     let seq = head.seq;
     notify(out, "process.frame", |out| {
         // Writing to a vector cannot fail.
@@ -55,7 +53,7 @@ pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {
 
 fn exit_of(head: &FrameHead) -> Exit {
     let how = head.exit.unwrap_or(ostler_story::Exit::Unknown);
-    Exit::new(how, Timestamp::from_micros(head.time_ns / MICRO))
+    Exit::new(how, Timestamp::from_nanos(head.time_ns))
 }
 
 #[cfg(test)]

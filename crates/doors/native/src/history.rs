@@ -32,11 +32,6 @@ const HITS_MAX: usize = 1000;
 const EACH: usize = 5;
 const WITHIN: u64 = 10_000;
 const WITHIN_MAX: u64 = 60_000;
-const MICROS: u64 = 1000;
-
-fn time(ms: u64) -> Timestamp {
-    Timestamp::from_micros(ms.saturating_mul(MICROS))
-}
 
 /// `asked`, or what is usual, and not more than there may be.
 fn most(asked: u32, usual: usize, max: usize) -> usize {
@@ -123,7 +118,7 @@ fn running(running: Running) -> HistoryRunning {
 fn describe(history: &History<'_>, entry: Entry) -> HistoryEntry {
     let agent = entry.agent().to_owned();
     let workspace = entry.workspace().map(|path| path.to_string_lossy().into_owned());
-    let active = time(entry.active_ms());
+    let active = Timestamp::from_millis(entry.active_ms());
     let Entry { session, conversation, first_prompt } = entry;
     let recorded = conversation.as_ref().map(|found| found.transcript.id.clone());
     let id = session.as_ref().map(|view| view.id.clone()).or_else(|| recorded.clone()).unwrap_or_default();
@@ -140,7 +135,7 @@ fn describe(history: &History<'_>, entry: Entry) -> HistoryEntry {
         status: session.as_ref().map(|view| status_of(view.status)),
         title: session.as_ref().and_then(|view| view.name.clone().or_else(|| view.title.clone())).or(summary.title),
         model: summary.model.or_else(|| session.as_ref()?.reported_model.clone()),
-        began: summary.began_ms.or(session.as_ref().map(|view| view.created_ms)).map(time),
+        began: summary.began_ms.or(session.as_ref().map(|view| view.created_ms)).map(Timestamp::from_millis),
         session: session.map(|view| view.id),
         workspace,
         first_prompt: summary.first_prompt.or(first_prompt),
@@ -218,7 +213,7 @@ fn message(placed: Placed) -> HistoryMessage {
     HistoryMessage {
         position: position.to_string(),
         id: message.id,
-        time: message.time_ms.map(time),
+        time: message.time_ms.map(Timestamp::from_millis),
         speaker: speaker(message.speaker),
         elements: message.elements.into_iter().map(element).collect(),
         cut,
@@ -308,7 +303,7 @@ pub(crate) fn search(
 fn hit(hit: Hit) -> HistoryHit {
     HistoryHit {
         position: hit.position.to_string(),
-        time: hit.time_ms.map(time),
+        time: hit.time_ms.map(Timestamp::from_millis),
         speaker: speaker(hit.speaker),
         kind: hit.what.to_owned(),
         around: hit.around,

@@ -77,7 +77,7 @@ fn claim(claim: ProcessClaim) -> Claim {
         title: claim.title,
         message: claim.message,
         progress: claim.progress.map(u16::from),
-        since: Some(Timestamp::from_micros(claim.since_ms.saturating_mul(1000))),
+        since: Some(Timestamp::from_millis(claim.since_ms)),
         reported: claim.reported,
     }
 }
@@ -94,7 +94,7 @@ pub(crate) fn win_size(size: ostler_engine::WinSize) -> WinSize {
 /// How it ended; unknown where the disk has not taken that.
 pub(crate) fn exit(process: &Process, bounds: &Bounds) -> Option<Exit> {
     let recorded = bounds.exit.as_ref();
-    let recorded = recorded.map(|record| Exit::new(record.how, Timestamp::from_micros(record.time_ns / 1000)));
+    let recorded = recorded.map(|record| Exit::new(record.how, Timestamp::from_nanos(record.time_ns)));
     recorded.or_else(|| process.is_unrecorded().then_some(Exit { code: None, signal: None, time: None }))
 }
 

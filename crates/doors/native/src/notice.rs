@@ -119,7 +119,7 @@ fn describe(engine: &Engine, notice: Notice) -> NoticeInfo {
     });
     NoticeInfo {
         number: notice.number,
-        time: Timestamp::from_micros(notice.at_ms.saturating_mul(1000)),
+        time: Timestamp::from_millis(notice.at_ms),
         count: notice.count as u64,
         kind,
         text: notice.text,

@@ -19,7 +19,6 @@ const RECORDS: u64 = 200;
 const RECORDS_MAX: u64 = 1000;
 /// A page of long records ends here: clients read lines of a bounded length.
 const BYTES_MAX: usize = 1 << 20;
-const MICRO: u64 = 1000;
 
 pub(crate) fn read(wait: &MayWait, call: &Call, params: SessionReadParams) -> Result<SessionPage, RpcError> {
     let session = own(call, &params.id)?;
@@ -65,7 +64,7 @@ impl Newest {
     fn add(&mut self, head: &EventHead, payload: &[u8]) {
         // What is in a journal is JSON; what is not is nobody's to repeat.
         let events = objects(payload).filter_map(|object| serde_json::from_slice(object).ok()).collect();
-        let time = Timestamp::from_micros(head.time_ns / MICRO);
+        let time = Timestamp::from_nanos(head.time_ns);
         let record = SessionRecord { record: head.record, time, source: head.source, src_end: head.src_end, events };
         self.records.push_back((record, payload.len()));
         self.bytes += payload.len();

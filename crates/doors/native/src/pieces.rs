@@ -13,8 +13,6 @@ use ostler_story::{
 };
 use serde::Serialize;
 
-const MICRO: u64 = 1000;
-
 /// What a record tells after everything that the story has heard before.
 pub(crate) fn told(story: &mut Story, head: &EventHead, payload: &[u8]) -> Vec<SessionPiece> {
     let at_end = head.source != 0 && head.src_end == u64::MAX;
@@ -25,7 +23,7 @@ pub(crate) fn told(story: &mut Story, head: &EventHead, payload: &[u8]) -> Vec<S
 /// The same as a record of a page; nothing for one that tells nothing.
 pub(crate) fn record(story: &mut Story, head: &EventHead, payload: &[u8]) -> Option<PiecesRecord> {
     let pieces = told(story, head, payload);
-    let time = Timestamp::from_micros(head.time_ns / MICRO);
+    let time = Timestamp::from_nanos(head.time_ns);
     (!pieces.is_empty()).then_some(PiecesRecord { record: head.record, time, pieces })
 }
 

@@ -143,5 +143,5 @@ pub(crate) fn path(path: &Path) -> FilePath {
 
 /// A moment of the Unix clock; what was before 1970 was then.
 pub(crate) fn second(second: i64) -> Timestamp {
-    Timestamp::from_micros(u64::try_from(second).unwrap_or(0).saturating_mul(1_000_000))
+    Timestamp::from_secs(u64::try_from(second).unwrap_or(0))
 }

@@ -6,13 +6,12 @@ use ostler_api::Timestamp;
 use ostler_door_rpc::notify;
 use ostler_engine::{EventHead, Missing};
 
-const MICRO: u64 = 1000;
 /// What the daemon says in the agents' own words is told in those words.
 const SAID: &[u8] = br#"{"type":"said","event":"#;
 
 /// One record.
 pub(crate) fn push_record(watch: u64, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) {
-    let time = Timestamp::from_micros(head.time_ns / MICRO);
+    let time = Timestamp::from_nanos(head.time_ns);
     let EventHead { record, source, src_end, .. } = head;
     notify(out, "session.events", |out| {
         // Writing to a vector cannot fail.

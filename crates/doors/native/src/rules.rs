@@ -122,7 +122,7 @@ pub(crate) fn verify(wait: &MayWait, call: &Call, _: Empty) -> Result<AuditVerif
 fn entry(entry: Entry) -> AuditEntry {
     AuditEntry {
         seq: entry.seq,
-        time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
+        time: Timestamp::from_millis(entry.at_ms),
         about: entry.about,
         record: json_of(entry.body),
     }
@@ -138,7 +138,6 @@ fn title(stages: &[Vec<ArgPattern>]) -> String {
 
 fn describe(held: HeldRule) -> RuleInfo {
     let HeldRule { rule, suspended, digest, content } = held;
-    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     RuleInfo {
         effect: if rule.effect == Effect::Allow { RuleEffect::Allow } else { RuleEffect::Deny },
         scope: match &rule.scope {
@@ -149,9 +148,9 @@ fn describe(held: HeldRule) -> RuleInfo {
         pattern: serde_json::to_value(&rule.pattern).unwrap_or_default(),
         name: rule.name,
         title: rule.title,
-        made: time(rule.made_at),
+        made: Timestamp::from_millis(rule.made_at),
         made_by: rule.made_by.clone(),
-        expires: rule.expires_at.map(time),
+        expires: rule.expires_at.map(Timestamp::from_millis),
         suspended,
         digest,
         content,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use ostler_api::{
     Empty, ErrorKind, ExtensionCount, FoundInFile, FoundName, FoundText, RpcError, SearchCase, SearchContent,
@@ -162,10 +162,6 @@ pub(crate) fn status(wait: &MayWait, call: &Call, params: SearchParams) -> Resul
         Phase::Indexing => (SearchState::Indexing, None),
         Phase::Failed(why) => (SearchState::Error, Some(why)),
     };
-    let time = |time: SystemTime| {
-        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-    };
     Ok(SearchStatus {
         state,
         error,
@@ -173,8 +169,8 @@ pub(crate) fn status(wait: &MayWait, call: &Call, params: SearchParams) -> Resul
         folders: totals.folders,
         bytes: totals.bytes,
         memory: totals.memory,
-        last_full_scan: watch.last_full_scan.map(time),
-        last_update: watch.last_update.map(time),
+        last_full_scan: watch.last_full_scan.map(Timestamp::from),
+        last_update: watch.last_update.map(Timestamp::from),
         polled: watch.polled,
         unreadable: watch.unreadable,
         cut: watch.cut,

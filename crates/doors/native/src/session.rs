@@ -442,7 +442,6 @@ pub(crate) fn status_of(status: Status) -> SessionStatus {
 }
 
 pub(crate) fn describe_session(view: View) -> SessionInfo {
-    let time = |millis: u64| Timestamp::from_micros(millis.saturating_mul(1000));
     SessionInfo {
         id: view.id,
         uuid: view.uuid,
@@ -465,8 +464,8 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         logged_out: view.logged_out,
         queued: view.queued as u64,
         turn: view.turn,
-        created: time(view.created_ms),
-        activity: time(view.activity_ms),
+        created: Timestamp::from_millis(view.created_ms),
+        activity: Timestamp::from_millis(view.activity_ms),
         process: view.process,
         last: view.last,
         worktree: view.worktree.as_ref().map(|path| path.display().to_string()),
@@ -485,6 +484,6 @@ pub(crate) fn usage_of(spent: Spent) -> SessionUsage {
 
 fn limit_of(limit: Limit) -> UsageLimit {
     let Limit { name, used_percent, resets, state } = limit;
-    let resets = resets.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)));
+    let resets = resets.map(Timestamp::from_secs);
     UsageLimit { name, used_percent, resets, state }
 }

@@ -107,7 +107,7 @@ impl Destination {
 fn command(forker: &Forker, line: &str, entries: &[Entry], within: Duration) -> io::Result<()> {
     let mut brief = Brief::new("/bin/sh", &["-c", line], within);
     for entry in entries {
-        let time = Timestamp::from_micros(entry.at_ms.saturating_mul(1000));
+        let time = Timestamp::from_millis(entry.at_ms);
         let record: serde_json::Value = serde_json::from_str(&entry.body)?;
         let line = serde_json::json!({"seq": entry.seq, "time": time, "about": entry.about, "record": record});
         brief.stdin.extend_from_slice(format!("{line}\n").as_bytes());

@@ -137,7 +137,7 @@ impl<'a> Live<'a> {
             Event::Notice { text } => self.line(Paint::Dim, &format!("· {}", visible(text)), out),
             Event::Title { title } => self.line(Paint::Dim, &format!("· called {}", short(title)), out),
             Event::Limit(limit) if limit.state != LimitState::Far => {
-                let resets = limit.resets.map(|seconds| Timestamp::from_micros(seconds.saturating_mul(1_000_000)));
+                let resets = limit.resets.map(Timestamp::from_secs);
                 let reached = limit.state == LimitState::Reached;
                 let words = limit_words(&limit.name, limit.used_percent, resets, reached);
                 self.line(Paint::Warn, &format!("! {words}"), out);

@@ -39,7 +39,7 @@ fn clock(text: &str, now: Timestamp) -> Option<Timestamp> {
     let at = |day: &str| {
         let said = helper::output("date", &[&format!("--date={day} {text}"), "+%s"])?;
         let seconds: u64 = said.trim().parse().ok()?;
-        Some(Timestamp::from_micros(seconds.saturating_mul(1_000_000)))
+        Some(Timestamp::from_secs(seconds))
     };
     at("today").filter(|today| *today <= now).or_else(|| at("yesterday"))
 }

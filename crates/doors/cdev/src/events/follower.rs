@@ -25,7 +25,6 @@ const ENOUGH: usize = 128 * 1024;
 const LOOK_THROUGH: usize = 4096;
 /// Sessions whose story is remembered; another is read back when it is needed again.
 const TALES: usize = 32;
-const MICRO: u64 = 1000;
 
 /// A place in the feed.
 pub(crate) struct Follower {
@@ -181,7 +180,7 @@ impl Follower {
                 let at = At { record: change.position, told: None };
                 self.skip = 0;
                 if let Some(event) = workspace::event(wait, &self.state, &folder.0, happened) {
-                    self.push(event, Timestamp::from_micros(change.time_ns / MICRO), at, lines);
+                    self.push(event, Timestamp::from_nanos(change.time_ns), at, lines);
                 }
                 Ok(())
             }
@@ -210,7 +209,7 @@ impl Follower {
             });
             let at = At { record: change.position, told: None };
             self.skip = 0;
-            let time = Timestamp::from_micros(change.time_ns / MICRO);
+            let time = Timestamp::from_nanos(change.time_ns);
             self.push(Event::new("claude_permission", members), time, at, lines);
         }
     }
@@ -240,7 +239,7 @@ impl Follower {
                     done = head.record;
                     let events = tale.take(wait, &head, &payload);
                     let (count, skip) = (events.len(), std::mem::take(&mut self.skip));
-                    let time = Timestamp::from_micros(head.time_ns / MICRO);
+                    let time = Timestamp::from_nanos(head.time_ns);
                     for (index, mut event) in events.into_iter().enumerate().skip(skip) {
                         let at = At::within(change.position_of(head.record), index, count);
                         tale.whose.put(&mut event);

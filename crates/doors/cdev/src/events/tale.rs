@@ -19,7 +19,6 @@ use crate::permission;
 const LOOK_BACK: u64 = 1024;
 /// What stands at the end of the offsets of a process: its adapter said it when the output broke off.
 const AT_END: u64 = u64::MAX;
-const MICRO: u64 = 1000;
 const MILLION: u64 = 1_000_000;
 /// As much of a prompt as an event repeats.
 const PROMPT_MAX: usize = 16 * 1024;
@@ -201,7 +200,7 @@ impl Tale {
     /// Takes one object of a record into the story, and tells what follows from it.
     fn fold(&mut self, head: &EventHead, said: Said) -> Vec<Event> {
         let mut events = Vec::new();
-        let time = Timestamp::from_micros(head.time_ns / MICRO);
+        let time = Timestamp::from_nanos(head.time_ns);
         let exited = match &said {
             Said::Fact(Fact::Exited { source, exit, stderr }) => Some((*source, *exit, stderr.clone())),
             _ => None,

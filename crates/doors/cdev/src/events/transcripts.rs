@@ -16,7 +16,6 @@ use crate::DoorState;
 pub(crate) const WATCHED_MAX: usize = 32;
 /// Messages that are told of one before others get their turn.
 const AT_ONCE: usize = 100;
-const MICROS: u64 = 1000;
 
 /// All that a connection watches.
 #[derive(Default)]
@@ -86,7 +85,7 @@ impl Transcripts {
             let Some(at) = at else { continue };
             let Ok(page) = history.page(&meant, Begin::From(at), AT_ONCE) else { continue };
             for placed in &page.messages {
-                let time = placed.message.time_ms.map(|ms| Timestamp::from_micros(ms.saturating_mul(MICROS)));
+                let time = placed.message.time_ms.map(Timestamp::from_millis);
                 if let Some(mut event) = line::message(&placed.message, None) {
                     event.payload.insert("session_id".into(), json!(id));
                     event.payload.insert("uuid".into(), json!(placed.message.id));

@@ -25,7 +25,7 @@ fn status_of(status: Status) -> &'static str {
 }
 
 fn time(ms: u64) -> String {
-    Timestamp::from_micros(ms.saturating_mul(1000)).to_string()
+    Timestamp::from_millis(ms).to_string()
 }
 
 /// A session that will run another prompt at once is busy in between.

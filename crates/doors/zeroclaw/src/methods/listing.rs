@@ -57,7 +57,7 @@ fn entry(wait: &MayWait, shared: &DoorState, view: &View) -> Result<Value, RpcEr
 }
 
 fn time(millis: u64) -> String {
-    Timestamp::from_micros(millis.saturating_mul(1000)).to_string()
+    Timestamp::from_millis(millis).to_string()
 }
 
 pub(super) fn state(shared: &DoorState, params: Map<String, Value>) -> Result<Value, RpcError> {

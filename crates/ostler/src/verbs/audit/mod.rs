@@ -113,7 +113,7 @@ fn read_file(found: &FoundInstance, after: u64) -> Result<Vec<AuditEntry>, Store
     let entries = Inbox::audit_file(&found.dir.join(LOG_FILE), after, usize::MAX)?;
     let entry = |entry: Entry| AuditEntry {
         seq: entry.seq,
-        time: Timestamp::from_micros(entry.at_ms.saturating_mul(1000)),
+        time: Timestamp::from_millis(entry.at_ms),
         about: entry.about,
         record: ostler_story::json_of(entry.body),
     };

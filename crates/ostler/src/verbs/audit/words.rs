@@ -54,7 +54,7 @@ fn say(record: Record) -> (&'static str, Paint, String) {
                 Pattern::Command { privileged: true, .. } => "as root: ",
                 _ => "",
             };
-            let until = rule.expires_at.map(|end| format!(" until {}", Timestamp::from_micros(end * 1000)));
+            let until = rule.expires_at.map(|end| format!(" until {}", Timestamp::from_millis(end)));
             let Rule { name, title, made_by, .. } = rule;
             let until = until.unwrap_or_default();
             (
