@@ -119,10 +119,9 @@ impl Started {
 
 /// Which agent is meant: the current one of a workspace, or that of a session.
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct WhichParams {
-    #[serde(default)]
     pub(crate) session_id: Option<String>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 

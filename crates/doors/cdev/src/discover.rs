@@ -12,8 +12,9 @@ use crate::PROTOCOL;
 use crate::error::Code;
 use crate::form;
 use crate::method::Entry;
+use crate::methods::METHODS;
 use crate::reply::Reply;
-use crate::table::{METHODS, ROUTES, Verb};
+use crate::table::{ROUTES, Verb};
 
 /// The description at this address, if there is one.
 pub(crate) fn answer(path: &str) -> Option<Reply> {

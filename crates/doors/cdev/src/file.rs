@@ -57,11 +57,10 @@ pub(crate) struct File {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct ListParams {
     /// A folder; the repository's own when left out.
-    #[serde(default)]
     pub(crate) path: String,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 

@@ -13,6 +13,7 @@ pub(crate) use rest::*;
 
 use std::path::{Path, PathBuf};
 
+use ostler_api::Timestamp;
 use ostler_engine::MayWait;
 use ostler_engine::feed::{GitDone, Happened};
 use ostler_engine::workspace::work::WorkTree;
@@ -38,6 +39,11 @@ fn told(call: &Call, folder: &Path, tree: &WorkTree, mut done: GitDone) {
 fn branch_name(branch: &ostler_engine::workspace::work::Branch) -> String {
     let named = branch.name.as_deref().map(|name| String::from_utf8_lossy(name).into_owned());
     named.or_else(|| branch.commit.as_ref().map(|commit| short(commit))).unwrap_or_default()
+}
+
+/// A moment of git's; what was before 1970 was then.
+fn date(second: i64) -> String {
+    Timestamp::from_secs(u64::try_from(second).unwrap_or(0)).to_string()
 }
 
 /// A commit as people name it.

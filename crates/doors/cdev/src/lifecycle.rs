@@ -2,22 +2,18 @@
 
 use ostler_api::Timestamp;
 use ostler_engine::MayWait;
-use ostler_engine::access::device::Right;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
-use crate::method::{Call, Method, Run};
+use crate::method::Call;
 use crate::status::Nothing;
-use crate::{PROTOCOL, table};
+use crate::{PROTOCOL, methods, table};
 
 /// The runtime that is meant where a client names none.
 pub(crate) const DEFAULT_AGENT: &str = "claude";
 /// Versions of `initialize` that are spoken: the messages were never called anything but 1, the document is at 2.
 const SPOKEN: [&str; 2] = ["1", "2"];
-
-/// `initialize`.
-pub(crate) struct Initialize;
 
 /// What a client says of itself.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -138,16 +134,7 @@ struct RuntimeMethods {
     state: String,
 }
 
-impl Method for Initialize {
-    const NAME: &'static str = "initialize";
-    const SUMMARY: &'static str = "Capability negotiation (LSP-style)";
-    const NEEDS: Option<Right> = None;
-    const RUN: Run<Self> = Run::Waits(initialize);
-    type Params = InitializeParams;
-    type Result = Initialized;
-}
-
-fn initialize(wait: &MayWait, call: &Call, params: InitializeParams) -> Result<Initialized, Error> {
+pub(crate) fn initialize(wait: &MayWait, call: &Call, params: InitializeParams) -> Result<Initialized, Error> {
     if let Some(version) = &params.protocol_version
         && !SPOKEN.contains(&version.split('.').next().unwrap_or_default())
     {
@@ -186,7 +173,7 @@ fn initialize(wait: &MayWait, call: &Call, params: InitializeParams) -> Result<I
 
 /// The methods of a group that are served.
 fn group(prefix: &str) -> Group {
-    let names = table::METHODS.iter().filter_map(|entry| entry.name.strip_prefix(prefix));
+    let names = methods::METHODS.iter().filter_map(|entry| entry.name.strip_prefix(prefix));
     names.map(|name| (name.replace('/', "_"), true)).collect()
 }
 
@@ -234,38 +221,19 @@ fn runtime(name: String, is_here: bool) -> Runtime {
     }
 }
 
-/// `initialized`: nothing follows from it.
-pub(crate) struct InitializedNotice;
-
 /// It was done.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Done {
     pub(crate) success: bool,
 }
 
-impl Method for InitializedNotice {
-    const NAME: &'static str = "initialized";
-    const SUMMARY: &'static str = "Confirm initialization complete";
-    const NEEDS: Option<Right> = None;
-    const RUN: Run<Self> = Run::Now(|_, _| Ok(Done { success: true }));
-    type Params = Nothing;
-    type Result = Done;
-}
-
-/// `shutdown`.
-pub(crate) struct Shutdown;
-
-impl Method for Shutdown {
-    const NAME: &'static str = "shutdown";
-    const SUMMARY: &'static str = "Graceful shutdown of this client's connection";
-    const NEEDS: Option<Right> = None;
-    const RUN: Run<Self> = Run::Now(shutdown);
-    type Params = Nothing;
-    type Result = Done;
+/// Nothing follows from it.
+pub(crate) fn initialized(_: &Call, _: Nothing) -> Result<Done, Error> {
+    Ok(Done { success: true })
 }
 
 /// Nobody far away ends what others use, unless the user said that it may.
-fn shutdown(call: &Call, _: Nothing) -> Result<Done, Error> {
+pub(crate) fn shutdown(call: &Call, _: Nothing) -> Result<Done, Error> {
     if call.state.settings.shutdown_ends {
         call.state.asks_to_end();
     }

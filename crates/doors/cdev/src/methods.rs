@@ -1,12 +1,13 @@
-//! The methods about agents, sessions, git, files, workspaces and events: what each takes and gives, and what a device needs for it.
+//! Every method: what it takes and gives, and what a device needs for it. To add one, write what it does beside its like and add a
+//! line here.
 
 use ostler_engine::access::device::Right;
 
-use crate::method::{Method, Run};
-use crate::{agent, events, file, git, permission, repository, session, status, workspace};
+use crate::method::{Entry, Method, Run, entry};
+use crate::{agent, events, file, git, lifecycle, permission, repository, session, status, upload, workspace};
 
 macro_rules! methods {
-    ($($method:ident = $name:literal, $summary:literal, $right:ident, $how:ident($run:path): $params:ty => $result:ty;)*) => {
+    ($($method:ident = $name:literal, $summary:literal, $needs:ident, $how:ident($run:expr): $params:ty => $result:ty;)*) => {
         $(
             #[doc = concat!("`", $name, "`.")]
             pub(crate) struct $method;
@@ -14,26 +15,47 @@ macro_rules! methods {
             impl Method for $method {
                 const NAME: &'static str = $name;
                 const SUMMARY: &'static str = $summary;
-                const NEEDS: Option<Right> = Some(Right::$right);
+                const NEEDS: Option<Right> = needs!($needs);
                 const RUN: Run<Self> = Run::$how($run);
                 type Params = $params;
                 type Result = $result;
             }
         )*
     };
+    ([$all:ident] $($method:ident = $name:literal, $summary:literal, $needs:ident, $how:ident($run:expr): $params:ty => $result:ty;)*) => {
+        methods! { $($method = $name, $summary, $needs, $how($run): $params => $result;)* }
+
+        /// What JSON-RPC answers to, in the order in which it is described.
+        pub(crate) const $all: &[Entry] = &[$(entry::<$method>()),*];
+    };
+}
+
+macro_rules! needs {
+    (Nothing) => {
+        None
+    };
+    ($right:ident) => {
+        Some(Right::$right)
+    };
 }
 
 methods! {
+    [METHODS]
+
+    Initialize = "initialize", "Capability negotiation (LSP-style)", Nothing, Waits(lifecycle::initialize): lifecycle::InitializeParams => lifecycle::Initialized;
+    InitializedNotice = "initialized", "Confirm initialization complete", Nothing, Now(lifecycle::initialized): status::Nothing => lifecycle::Done;
+    Shutdown = "shutdown", "Graceful shutdown of this client's connection", Nothing, Now(lifecycle::shutdown): status::Nothing => lifecycle::Done;
+    StatusGet = "status/get", "Get server status", View, Waits(status::get): status::Nothing => status::Status;
+
     AgentRun = "agent/run", "Start AI agent with prompt", Prompt, Waits(agent::run): agent::RunParams => agent::Started;
     AgentStop = "agent/stop", "Stop running agent", Prompt, Waits(agent::stop): agent::WhichParams => agent::Stopped;
     // Which answers a device may give, the inbox says.
     AgentRespond = "agent/respond", "Respond to tool use request", View, Waits(permission::respond): permission::RespondParams => permission::Sent;
     AgentStatus = "agent/status", "Get what the agent is at", View, Now(agent::status): agent::WhichParams => agent::AgentStatus;
     PermissionRespond = "permission/respond", "Decide about a tool use", View, Waits(permission::respond_permission): permission::DecideParams => permission::Success;
-    PermissionPending = "permission/pending", "List what waits for an answer", View, Now(permission::pending): permission::PendingParams => permission::Pending;
+    PermissionPending = "permission/pending", "List what waits for an answer", View, Now(permission::pending): agent::WhichParams => permission::Pending;
 
     SessionList = "session/list", "List sessions", View, Waits(session::list): session::ListParams => session::Sessions;
-    RestSessions = "session/list", "List Claude sessions", View, Waits(session::rest_list): session::ListParams => session::RestSessions;
     SessionHistory = "session/history", "List sessions of a workspace", View, Waits(session::list): session::ListParams => session::Sessions;
     SessionGet = "session/get", "Get session details", View, Waits(session::get): session::IdParams => session::SessionInfo;
     SessionMessages = "session/messages", "Get session messages", View, Waits(session::messages): session::MessagesParams => session::Messages;
@@ -42,7 +64,7 @@ methods! {
     SessionUnwatch = "session/unwatch", "Stop watching", View, Waits(session::unwatch): session::UnwatchParams => session::Watching;
     SessionStart = "session/start", "Start a session, with a prompt or without", Prompt, Waits(session::start): session::StartParams => session::SessionStarted;
     SessionSend = "session/send", "Send a prompt to a session", Prompt, Waits(session::send): session::SendParams => agent::Started;
-    SessionStop = "session/stop", "Stop what a session is doing", Prompt, Waits(session::stop): agent::WhichParams => agent::Stopped;
+    SessionStop = "session/stop", "Stop what a session is doing", Prompt, Waits(agent::stop): agent::WhichParams => agent::Stopped;
     SessionInput = "session/input", "Answer or prompt a session", Prompt, Waits(session::input): session::InputParams => session::InputTaken;
     SessionRespond = "session/respond", "Answer what a session asks", View, Waits(session::respond): session::AnswerParams => permission::Sent;
     SessionState = "session/state", "Get where a session stands", View, Now(session::state): session::IdParams => session::SessionState;
@@ -50,9 +72,9 @@ methods! {
     FileGet = "file/get", "Get file content", View, Waits(file::get): file::GetParams => file::File;
     FileList = "file/list", "List a directory", View, Waits(file::list): file::ListParams => file::List;
 
-    GitStatus = "git/status", "Get git status", View, Waits(git::status): git::GitParams => git::GitStatus;
+    GitStatus = "git/status", "Get git status", View, Waits(git::status): workspace::WhichParams => git::GitStatus;
     GitDiff = "git/diff", "Get file diff", View, Waits(git::diff): git::DiffParams => git::GitDiff;
-    GitBranches = "git/branches", "List branches", View, Waits(git::branches): git::GitParams => git::GitBranches;
+    GitBranches = "git/branches", "List branches", View, Waits(git::branches): workspace::WhichParams => git::GitBranches;
     GitLog = "git/log", "List commits", View, Waits(git::log): git::LogParams => git::GitLog;
     GitStage = "git/stage", "Stage files", WriteFiles, Waits(git::stage): git::PathsParams => git::Staged;
     GitUnstage = "git/unstage", "Unstage files", WriteFiles, Waits(git::unstage): git::PathsParams => git::Unstaged;
@@ -64,16 +86,12 @@ methods! {
     GitFetch = "git/fetch", "Fetch from remote", WriteFiles, Waits(git::fetch): git::FetchParams => git::Fetched;
     GitCheckout = "git/checkout", "Checkout branch", WriteFiles, Waits(git::checkout): git::CheckoutParams => git::CheckedOut;
     GitStash = "git/stash", "Put changes aside", WriteFiles, Waits(git::stash): git::StashParams => git::Done;
-    GitStashList = "git/stash/list", "List what was put aside", View, Waits(git::stashes): git::GitParams => git::GitStashes;
+    GitStashList = "git/stash/list", "List what was put aside", View, Waits(git::stashes): workspace::WhichParams => git::GitStashes;
     GitStashPop = "git/stash/pop", "Put changes back and forget them", WriteFiles, Waits(git::stash_pop): git::StashTakeParams => git::Done;
     GitStashApply = "git/stash/apply", "Put changes back and keep them", WriteFiles, Waits(git::stash_apply): git::StashTakeParams => git::Done;
     GitStashDrop = "git/stash/drop", "Forget changes that were put aside", WriteFiles, Waits(git::stash_drop): git::StashTakeParams => git::Done;
-    GitMergeAbort = "git/merge/abort", "Give a merge up", WriteFiles, Waits(git::merge_abort): git::GitParams => git::Done;
+    GitMergeAbort = "git/merge/abort", "Give a merge up", WriteFiles, Waits(git::merge_abort): workspace::WhichParams => git::Done;
     GitBranchDelete = "git/branch/delete", "Delete a branch", WriteFiles, Waits(git::branch_delete): git::BranchDeleteParams => git::Done;
-    RestCommit = "git/commit", "Create commit", WriteFiles, Waits(git::rest_commit): git::CommitParams => git::Outcome<git::Committed>;
-    RestPush = "git/push", "Push to remote", WriteFiles, Waits(git::rest_push): git::PushParams => git::Outcome<git::Pushed>;
-    RestPull = "git/pull", "Pull from remote", WriteFiles, Waits(git::rest_pull): git::PullParams => git::Outcome<git::Pulled>;
-    RestCheckout = "git/checkout", "Checkout branch", WriteFiles, Waits(git::rest_checkout): git::CheckoutParams => git::Outcome<git::CheckedOut>;
 
     IndexStatus = "repository/index/status", "Get repository index status", View, Waits(repository::status): workspace::WhichParams => repository::IndexStatus;
     Search = "repository/search", "Search files in repository", View, Waits(repository::search): repository::SearchParams => repository::Search;
@@ -102,4 +120,20 @@ methods! {
 
     EventsResume = "events/resume", "Go on after the last event that was seen", View, Waits(events::resume): events::ResumeParams => events::Resumed;
     EventsSubscribe = "events/subscribe", "Choose which events come", View, Now(events::subscribe): events::SubscribeParams => events::Subscribed;
+
+    UploadStart = "upload/start", "Announce a file that comes in pieces", WriteFiles, Waits(upload::start): upload::StartParams => upload::Progress;
+    UploadChunk = "upload/chunk", "Send one piece", WriteFiles, Waits(upload::chunk): upload::ChunkParams => upload::Progress;
+    UploadStatus = "upload/status", "Ask how far an upload has come", WriteFiles, Waits(upload::status): upload::IdParams => upload::Progress;
+    UploadFinish = "upload/finish", "Write the file once all of it is there", WriteFiles, Waits(upload::finish): upload::IdParams => upload::Uploaded;
+    UploadCancel = "upload/cancel", "Forget an upload", WriteFiles, Waits(upload::cancel): upload::IdParams => upload::Progress;
+    ImageAdd = "image/add", "Put a picture where a prompt can name it", WriteFiles, Waits(upload::image): upload::ImageParams => upload::Image;
+}
+
+// What REST answers in another form.
+methods! {
+    RestSessions = "session/list", "List Claude sessions", View, Waits(session::rest_list): session::ListParams => session::RestSessions;
+    RestCommit = "git/commit", "Create commit", WriteFiles, Waits(|wait, call, params| git::softened(git::commit(wait, call, params))): git::CommitParams => git::Outcome<git::Committed>;
+    RestPush = "git/push", "Push to remote", WriteFiles, Waits(|wait, call, params| git::softened(git::push(wait, call, params))): git::PushParams => git::Outcome<git::Pushed>;
+    RestPull = "git/pull", "Pull from remote", WriteFiles, Waits(|wait, call, params| git::softened(git::pull(wait, call, params))): git::PullParams => git::Outcome<git::Pulled>;
+    RestCheckout = "git/checkout", "Checkout branch", WriteFiles, Waits(|wait, call, params| git::softened(git::checkout(wait, call, params))): git::CheckoutParams => git::Outcome<git::CheckedOut>;
 }

@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use ostler_api::Timestamp;
 use ostler_engine::approval::{AskKind, DecideError};
 use ostler_engine::session::Status;
 use ostler_engine::{MayWait, Session};
@@ -11,14 +10,13 @@ use ostler_story::{Answers, Ask, Asked, Decision, Json, answers_from};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent;
+use crate::agent::{self, WhichParams};
 use crate::error::{Code, Error};
 use crate::method::Call;
 use crate::place::id_of as workspace_id;
 
 /// What goes before the inbox's own id where the agent gave none.
 const OURS: &str = "apr_";
-const MICROS: u64 = 1000;
 
 /// An answer to what an agent asks.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -74,14 +72,6 @@ pub(crate) enum Scope {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub(crate) struct Success {
     pub(crate) success: bool,
-}
-
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub(crate) struct PendingParams {
-    #[serde(default)]
-    pub(crate) session_id: Option<String>,
-    #[serde(default)]
-    pub(crate) workspace_id: Option<String>,
 }
 
 /// What waits for an answer.
@@ -282,7 +272,7 @@ fn decide(wait: &MayWait, call: &Call, approval: &str, decision: Decision) -> Re
     })
 }
 
-pub(crate) fn pending(call: &Call, params: PendingParams) -> Result<Pending, Error> {
+pub(crate) fn pending(call: &Call, params: WhichParams) -> Result<Pending, Error> {
     let folder = call.within(params.workspace_id.as_deref())?;
     let named = params.session_id.as_deref().filter(|id| !id.is_empty());
     let wanted = match named.map(|id| agent::session_named(call, folder.as_deref(), id)).transpose() {
@@ -304,7 +294,7 @@ pub(crate) fn pending(call: &Call, params: PendingParams) -> Result<Pending, Err
             is_question: asked.ask == Ask::Question,
             tool_name: asked.tool,
             tool_input: asked.input,
-            created_at: Timestamp::from_micros(asked_at.saturating_mul(MICROS)).to_string(),
+            created_at: crate::session::time(asked_at),
         });
     }
     Ok(Pending { count: requests.len(), requests })

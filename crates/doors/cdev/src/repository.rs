@@ -41,9 +41,8 @@ fn with_index<T>(
     look(&index, &folder)
 }
 
-fn stamp(time: Option<SystemTime>) -> Option<String> {
-    let since = time?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
-    Some(Timestamp::from_micros(u64::try_from(since.as_micros()).ok()?).to_string())
+fn stamp(time: SystemTime) -> String {
+    Timestamp::from(time).to_string()
 }
 
 /// How the index stands.
@@ -78,8 +77,8 @@ pub(crate) fn status(wait: &MayWait, call: &Call, params: WhichParams) -> Result
             total_files: status.totals.files,
             indexed_files: status.totals.files,
             total_size_bytes: status.totals.bytes,
-            last_full_scan: stamp(status.watch.last_full_scan),
-            last_update: stamp(status.watch.last_update),
+            last_full_scan: status.watch.last_full_scan.map(stamp),
+            last_update: status.watch.last_update.map(stamp),
             database_size_bytes: status.totals.memory,
             is_git_repo: status.watch.git.is_some(),
             error_message,
@@ -216,26 +215,19 @@ pub(crate) enum SortBy {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct ListParams {
-    #[serde(default)]
     pub(crate) directory: String,
-    #[serde(default)]
     pub(crate) recursive: bool,
-    #[serde(default)]
     pub(crate) limit: Option<usize>,
-    #[serde(default)]
     pub(crate) offset: usize,
-    #[serde(default, alias = "sort")]
+    #[serde(alias = "sort")]
     pub(crate) sort_by: SortBy,
-    #[serde(default, alias = "order")]
+    #[serde(alias = "order")]
     pub(crate) sort_order: crate::session::Order,
-    #[serde(default)]
     pub(crate) extensions: Vec<String>,
-    #[serde(default)]
     pub(crate) min_size: Option<u64>,
-    #[serde(default)]
     pub(crate) max_size: Option<u64>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -309,12 +301,10 @@ pub(crate) fn list(wait: &MayWait, call: &Call, params: ListParams) -> Result<Li
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct TreeParams {
-    #[serde(default)]
     pub(crate) path: String,
-    #[serde(default)]
     pub(crate) depth: Option<usize>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 

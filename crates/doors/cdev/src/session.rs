@@ -27,18 +27,14 @@ const LIST_USUALLY: u32 = 50;
 const LIST_MAX: u32 = 500;
 const REST_USUALLY: u32 = 20;
 const REST_MAX: u32 = 100;
-const MICROS: u64 = 1000;
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct ListParams {
     /// Only conversations with this agent.
-    #[serde(default)]
     pub(crate) agent_type: Option<String>,
-    #[serde(default)]
     pub(crate) limit: Option<u32>,
-    #[serde(default)]
     pub(crate) offset: u32,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -91,7 +87,7 @@ pub(crate) struct SessionInfo {
 }
 
 pub(crate) fn time(ms: u64) -> String {
-    Timestamp::from_micros(ms.saturating_mul(MICROS)).to_string()
+    Timestamp::from_millis(ms).to_string()
 }
 
 /// Whether a conversation belongs to a workspace: by where it works, or by the folder in which its agent recorded it.

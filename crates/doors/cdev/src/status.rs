@@ -1,21 +1,17 @@
 //! `status/get` and what clients are told when they come and when the server ends.
 
 use ostler_engine::MayWait;
-use ostler_engine::access::device::Right;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::DoorState;
 use crate::agent::{self, ClaudeState};
 use crate::error::Error;
-use crate::method::{Call, Method, Run};
+use crate::method::Call;
 
 /// A method without parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct Nothing {}
-
-/// `status/get`.
-pub(crate) struct StatusGet;
 
 /// How the server is doing.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -36,16 +32,7 @@ pub(crate) struct Status {
     is_git_repo: bool,
 }
 
-impl Method for StatusGet {
-    const NAME: &'static str = "status/get";
-    const SUMMARY: &'static str = "Get server status";
-    const NEEDS: Option<Right> = Some(Right::View);
-    const RUN: Run<Self> = Run::Waits(get);
-    type Params = Nothing;
-    type Result = Status;
-}
-
-fn get(_: &MayWait, call: &Call, _: Nothing) -> Result<Status, Error> {
+pub(crate) fn get(_: &MayWait, call: &Call, _: Nothing) -> Result<Status, Error> {
     let state = &call.state;
     let (repo_path, repo_name) = state.repo_shown();
     // A worktree has a file there.

@@ -1,94 +1,11 @@
-//! Every method and every route, in the order in which they are described. To add one, write its type beside its like and add
-//! a line here.
+//! Every event and every address of REST, in the order in which they are described, and the way from a request to its method.
 
 use ostler_engine::MayWait;
 
 use crate::envelope::Request;
 use crate::error::{Code, Error};
-use crate::lifecycle::{Initialize, InitializedNotice, Shutdown};
 use crate::method::{Call, Entry, Job, Method, Source, entry};
-use crate::methods as m;
-use crate::status::StatusGet;
-use crate::upload::{ImageAdd, UploadCancel, UploadChunk, UploadFinish, UploadStart, UploadStatus};
-
-/// What JSON-RPC answers to.
-pub(crate) const METHODS: &[Entry] = &[
-    entry::<Initialize>(),
-    entry::<InitializedNotice>(),
-    entry::<Shutdown>(),
-    entry::<StatusGet>(),
-    entry::<m::AgentRun>(),
-    entry::<m::AgentStop>(),
-    entry::<m::AgentRespond>(),
-    entry::<m::AgentStatus>(),
-    entry::<m::PermissionRespond>(),
-    entry::<m::PermissionPending>(),
-    entry::<m::SessionList>(),
-    entry::<m::SessionHistory>(),
-    entry::<m::SessionGet>(),
-    entry::<m::SessionMessages>(),
-    entry::<m::SessionElements>(),
-    entry::<m::SessionWatch>(),
-    entry::<m::SessionUnwatch>(),
-    entry::<m::SessionStart>(),
-    entry::<m::SessionSend>(),
-    entry::<m::SessionStop>(),
-    entry::<m::SessionInput>(),
-    entry::<m::SessionRespond>(),
-    entry::<m::SessionState>(),
-    entry::<m::FileGet>(),
-    entry::<m::FileList>(),
-    entry::<m::GitStatus>(),
-    entry::<m::GitDiff>(),
-    entry::<m::GitBranches>(),
-    entry::<m::GitLog>(),
-    entry::<m::GitStage>(),
-    entry::<m::GitUnstage>(),
-    entry::<m::GitDiscard>(),
-    entry::<m::GitRestore>(),
-    entry::<m::GitCommit>(),
-    entry::<m::GitPush>(),
-    entry::<m::GitPull>(),
-    entry::<m::GitFetch>(),
-    entry::<m::GitCheckout>(),
-    entry::<m::GitStash>(),
-    entry::<m::GitStashList>(),
-    entry::<m::GitStashPop>(),
-    entry::<m::GitStashApply>(),
-    entry::<m::GitStashDrop>(),
-    entry::<m::GitMergeAbort>(),
-    entry::<m::GitBranchDelete>(),
-    entry::<m::IndexStatus>(),
-    entry::<m::Search>(),
-    entry::<m::FilesList>(),
-    entry::<m::FilesTree>(),
-    entry::<m::Stats>(),
-    entry::<m::IndexRebuild>(),
-    entry::<m::WorkspaceList>(),
-    entry::<m::WorkspaceGet>(),
-    entry::<m::WorkspaceStatus>(),
-    entry::<m::WorkspaceAdd>(),
-    entry::<m::WorkspaceRemove>(),
-    entry::<m::WorkspaceHistory>(),
-    entry::<m::WorkspaceMessages>(),
-    entry::<m::WorkspaceWatch>(),
-    entry::<m::WorkspaceUnwatch>(),
-    entry::<m::WorkspaceActivate>(),
-    entry::<m::WorkspaceFiles>(),
-    entry::<m::WorkspaceFile>(),
-    entry::<m::WorkspaceSubscribe>(),
-    entry::<m::WorkspaceUnsubscribe>(),
-    entry::<m::WorkspaceSubscribeAll>(),
-    entry::<m::WorkspaceSubscriptions>(),
-    entry::<m::EventsResume>(),
-    entry::<m::EventsSubscribe>(),
-    entry::<UploadStart>(),
-    entry::<UploadChunk>(),
-    entry::<UploadStatus>(),
-    entry::<UploadFinish>(),
-    entry::<UploadCancel>(),
-    entry::<ImageAdd>(),
-];
+use crate::methods::{self as m, METHODS};
 
 /// Events that are sent.
 pub(crate) const EVENTS: &[&str] = &[
@@ -147,7 +64,7 @@ const fn form<M: Method>(path: &'static str) -> Route {
 
 /// What REST answers to, beside pairing and descriptions.
 pub(crate) const ROUTES: &[Route] = &[
-    get::<StatusGet>("/api/status"),
+    get::<m::StatusGet>("/api/status"),
     get::<m::RestSessions>("/api/claude/sessions"),
     get::<m::SessionMessages>("/api/claude/sessions/messages"),
     get::<m::SessionElements>("/api/claude/sessions/elements"),
@@ -173,7 +90,7 @@ pub(crate) const ROUTES: &[Route] = &[
     get::<m::FilesList>("/api/repository/files/list"),
     get::<m::FilesTree>("/api/repository/files/tree"),
     get::<m::Stats>("/api/repository/stats"),
-    form::<ImageAdd>("/api/images"),
+    form::<m::ImageAdd>("/api/images"),
 ];
 
 /// Whether this method is there.

@@ -9,14 +9,13 @@ use std::time::{Duration, Instant};
 
 use ostler_door_rpc::decode_base64;
 use ostler_engine::MayWait;
-use ostler_engine::access::device::Right;
 use ostler_workspace::beneath::{Expected, content_hash, media_type};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Code, Error};
-use crate::method::{Call, Method, Run};
+use crate::method::Call;
 use crate::place::of_file;
 
 /// 8 MiB: what a workspace writes at once.
@@ -111,33 +110,6 @@ pub(crate) struct Uploaded {
     sha256: String,
 }
 
-macro_rules! methods {
-    ($($method:ident = $name:literal, $summary:literal, $run:path: $params:ty => $result:ty;)*) => {
-        $(
-            #[doc = concat!("`", $name, "`.")]
-            pub(crate) struct $method;
-
-            impl Method for $method {
-                const NAME: &'static str = $name;
-                const SUMMARY: &'static str = $summary;
-                const NEEDS: Option<Right> = Some(Right::WriteFiles);
-                const RUN: Run<Self> = Run::Waits($run);
-                type Params = $params;
-                type Result = $result;
-            }
-        )*
-    };
-}
-
-methods! {
-    UploadStart = "upload/start", "Announce a file that comes in pieces", start: StartParams => Progress;
-    UploadChunk = "upload/chunk", "Send one piece", chunk: ChunkParams => Progress;
-    UploadStatus = "upload/status", "Ask how far an upload has come", status: IdParams => Progress;
-    UploadFinish = "upload/finish", "Write the file once all of it is there", finish: IdParams => Uploaded;
-    UploadCancel = "upload/cancel", "Forget an upload", cancel: IdParams => Progress;
-    ImageAdd = "image/add", "Put a picture where a prompt can name it", image: ImageParams => Image;
-}
-
 impl Upload {
     fn progress(&self, id: &str) -> Progress {
         let offset = self.content.len() as u64;
@@ -145,7 +117,7 @@ impl Upload {
     }
 }
 
-fn start(wait: &MayWait, call: &Call, params: StartParams) -> Result<Progress, Error> {
+pub(crate) fn start(wait: &MayWait, call: &Call, params: StartParams) -> Result<Progress, Error> {
     let folder = call.folder(params.workspace_id.as_deref())?;
     call.root(wait, &folder)?;
     let sha256 = params.sha256.to_ascii_lowercase();
@@ -188,7 +160,7 @@ fn of_device<T>(call: &Call, id: &str, work: impl FnOnce(&mut Upload) -> Result<
     work(upload)
 }
 
-fn chunk(_: &MayWait, call: &Call, params: ChunkParams) -> Result<Progress, Error> {
+pub(crate) fn chunk(_: &MayWait, call: &Call, params: ChunkParams) -> Result<Progress, Error> {
     let piece = decode_base64(params.data.as_bytes()).map_err(|_| Error::params("`data` is not base64"))?;
     of_device(call, &params.upload_id, |upload| {
         let here = upload.content.len() as u64;
@@ -209,7 +181,7 @@ fn chunk(_: &MayWait, call: &Call, params: ChunkParams) -> Result<Progress, Erro
     })
 }
 
-fn status(_: &MayWait, call: &Call, params: IdParams) -> Result<Progress, Error> {
+pub(crate) fn status(_: &MayWait, call: &Call, params: IdParams) -> Result<Progress, Error> {
     of_device(call, &params.upload_id, |upload| Ok(upload.progress(&params.upload_id)))
 }
 
@@ -220,11 +192,11 @@ fn taken(call: &Call, id: &str) -> Result<Upload, Error> {
     if is_own { open.remove(id).ok_or_else(no_upload) } else { Err(no_upload()) }
 }
 
-fn cancel(_: &MayWait, call: &Call, params: IdParams) -> Result<Progress, Error> {
+pub(crate) fn cancel(_: &MayWait, call: &Call, params: IdParams) -> Result<Progress, Error> {
     taken(call, &params.upload_id).map(|upload| upload.progress(&params.upload_id))
 }
 
-fn finish(wait: &MayWait, call: &Call, params: IdParams) -> Result<Uploaded, Error> {
+pub(crate) fn finish(wait: &MayWait, call: &Call, params: IdParams) -> Result<Uploaded, Error> {
     of_device(call, &params.upload_id, |upload| match upload.content.len() as u64 {
         here if here < upload.size => {
             let said = Error::new(Code::Conflict, format!("{} bytes are missing", upload.size - here));
@@ -268,7 +240,7 @@ pub(crate) struct Image {
 }
 
 /// What a picture is called follows from what is in it: the same again is the same file.
-fn image(wait: &MayWait, call: &Call, params: ImageParams) -> Result<Image, Error> {
+pub(crate) fn image(wait: &MayWait, call: &Call, params: ImageParams) -> Result<Image, Error> {
     let content = decode_base64(params.data.as_bytes()).map_err(|_| Error::params("`data` is not base64"))?;
     let kind = media_type(&content);
     let Some((_, ending)) = KINDS.iter().find(|(known, _)| *known == kind) else {

@@ -75,8 +75,8 @@ pub(crate) fn list(_: &MayWait, call: &Call, _: Nothing) -> Result<Workspaces, E
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct WhichParams {
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 

@@ -113,15 +113,13 @@ pub(crate) fn resume(wait: &MayWait, call: &Call, params: ResumeParams) -> Resul
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct SubscribeParams {
     /// These kinds, with or without `event/`; every kind when left out or `*`.
-    #[serde(default)]
     pub(crate) types: Option<Vec<String>>,
     /// Of these sessions; of every one when left out or empty.
-    #[serde(default)]
     pub(crate) sessions: Option<Vec<String>>,
     /// Of these workspaces; of every one when left out or empty.
-    #[serde(default)]
     pub(crate) workspaces: Option<Vec<String>>,
 }
 

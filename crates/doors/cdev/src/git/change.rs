@@ -9,10 +9,11 @@ use ostler_engine::workspace::work::{Discard, GitError, StashTake, WorkTree};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GitParams, opened, paths, told};
+use super::{opened, paths, told};
 use crate::error::Error;
 use crate::method::Call;
 use crate::place::{of_git, shown};
+use crate::workspace::WhichParams;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub(crate) struct PathsParams {
@@ -155,13 +156,11 @@ fn done(message: impl Into<String>) -> Done {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct StashParams {
-    #[serde(default)]
     pub(crate) message: Option<String>,
     /// Files that git does not know, too.
-    #[serde(default)]
     pub(crate) include_untracked: bool,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -173,11 +172,10 @@ pub(crate) fn stash(wait: &MayWait, call: &Call, params: StashParams) -> Result<
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct StashTakeParams {
     /// Its number; the newest when left out.
-    #[serde(default)]
     pub(crate) index: u64,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -208,7 +206,7 @@ pub(crate) fn stash_drop(wait: &MayWait, call: &Call, params: StashTakeParams) -
     take(wait, call, &params, StashTake::Drop, "stash_drop")
 }
 
-pub(crate) fn merge_abort(wait: &MayWait, call: &Call, params: GitParams) -> Result<Done, Error> {
+pub(crate) fn merge_abort(wait: &MayWait, call: &Call, params: WhichParams) -> Result<Done, Error> {
     change(wait, call, params.workspace_id.as_deref(), ("merge_abort", None), |tree| Ok((tree.abort_merge()?, None)))?;
     Ok(done("the merge was given up"))
 }

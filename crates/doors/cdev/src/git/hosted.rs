@@ -124,17 +124,13 @@ fn of(operation: &str, ran: &Result<String, Error>) -> GitDone {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct PushParams {
     /// Replace what is there, if it is what was last seen there.
-    #[serde(default)]
     pub(crate) force: bool,
-    #[serde(default)]
     pub(crate) set_upstream: bool,
-    #[serde(default)]
     pub(crate) remote: Option<String>,
-    #[serde(default)]
     pub(crate) branch: Option<String>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -172,11 +168,10 @@ pub(crate) fn push(wait: &MayWait, call: &Call, params: PushParams) -> Result<Pu
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct PullParams {
     /// Put our commits on top of theirs.
-    #[serde(default)]
     pub(crate) rebase: bool,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -239,12 +234,10 @@ fn files(tree: &WorkTree, old: String, new: String) -> u64 {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct FetchParams {
-    #[serde(default)]
     pub(crate) remote: Option<String>,
-    #[serde(default)]
     pub(crate) prune: bool,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use ostler_api::Timestamp;
 use ostler_engine::MayWait;
 use ostler_engine::workspace::work::{
     BranchInfo, Change, DiffOf, Diffs, FileDiff, LineCounts, Patch, Untracked, WorkTree,
@@ -16,16 +15,11 @@ use super::{branch_name, opened};
 use crate::error::{Code, Error};
 use crate::method::Call;
 use crate::place::{name_of, of_file, of_git, shown};
+use crate::workspace::WhichParams;
 
 /// Commits of one answer.
 const LOG_USUALLY: u32 = 50;
 const LOG_MAX: u32 = 500;
-
-#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
-pub(crate) struct GitParams {
-    #[serde(default)]
-    pub(crate) workspace_id: Option<String>,
-}
 
 /// How a repository stands.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -61,7 +55,7 @@ pub(crate) struct GitFile {
     pub(crate) old_path: Option<String>,
 }
 
-pub(crate) fn status(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitStatus, Error> {
+pub(crate) fn status(wait: &MayWait, call: &Call, params: WhichParams) -> Result<GitStatus, Error> {
     let (folder, tree) = opened(wait, call, params.workspace_id.as_deref())?;
     let status = tree.status(Untracked::All).map_err(|error| of_git(&error))?;
     let counts = |staged| tree.line_counts(staged).unwrap_or_default();
@@ -104,11 +98,10 @@ fn file(change: &Change<std::path::PathBuf>, letter: u8, lines: &LineCounts) -> 
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct DiffParams {
     /// One file; everything when left out.
-    #[serde(default)]
     pub(crate) path: Option<String>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -235,7 +228,7 @@ fn text(name: &OsStr) -> String {
     name.to_string_lossy().into_owned()
 }
 
-pub(crate) fn branches(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitBranches, Error> {
+pub(crate) fn branches(wait: &MayWait, call: &Call, params: WhichParams) -> Result<GitBranches, Error> {
     let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
     let all = tree.branches().map_err(|error| of_git(&error))?;
     let status = tree.status(Untracked::No).map_err(|error| of_git(&error))?;
@@ -259,18 +252,14 @@ pub(crate) fn branches(wait: &MayWait, call: &Call, params: GitParams) -> Result
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct LogParams {
-    #[serde(default)]
     pub(crate) limit: Option<u32>,
-    #[serde(default)]
     pub(crate) offset: u64,
     /// Only commits that changed this.
-    #[serde(default)]
     pub(crate) path: Option<String>,
     /// Begin with this branch or commit.
-    #[serde(default)]
     pub(crate) branch: Option<String>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -300,14 +289,13 @@ pub(crate) fn log(wait: &MayWait, call: &Call, params: LogParams) -> Result<GitL
     let mut found = tree.log(from, path.as_deref(), params.offset, limit + 1).map_err(|error| of_git(&error))?;
     let has_more = found.len() > limit;
     found.truncate(limit);
-    let seconds = |second: i64| u64::try_from(second).unwrap_or(0).saturating_mul(1_000_000);
     let commits = found.into_iter().map(|entry| GitCommitInfo {
         short_sha: super::short(&entry.commit),
         sha: entry.commit,
         parents: entry.parents,
         author: entry.author,
         email: entry.email,
-        date: Timestamp::from_micros(seconds(entry.time)).to_string(),
+        date: super::date(entry.time),
         subject: entry.subject,
         body: entry.body,
     });
@@ -327,15 +315,14 @@ pub(crate) struct GitStashInfo {
     pub(crate) date: String,
 }
 
-pub(crate) fn stashes(wait: &MayWait, call: &Call, params: GitParams) -> Result<GitStashes, Error> {
+pub(crate) fn stashes(wait: &MayWait, call: &Call, params: WhichParams) -> Result<GitStashes, Error> {
     let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
     let found = tree.stashes().map_err(|error| of_git(&error))?;
-    let seconds = |second: i64| u64::try_from(second).unwrap_or(0).saturating_mul(1_000_000);
     let of = |stash: ostler_engine::workspace::work::StashEntry| GitStashInfo {
         index: stash.number,
         sha: stash.commit,
         message: stash.message,
-        date: Timestamp::from_micros(seconds(stash.time)).to_string(),
+        date: super::date(stash.time),
     };
     Ok(GitStashes { stashes: found.into_iter().map(of).collect() })
 }

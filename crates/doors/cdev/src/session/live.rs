@@ -6,25 +6,21 @@ use ostler_story::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{self, Mode, PermissionMode, RunParams, Started, Stopped, WhichParams};
+use crate::agent::{self, Mode, PermissionMode, RunParams, Started};
 use crate::error::{Code, Error};
 use crate::method::Call;
 use crate::permission::{self, RespondParams, Sent};
 use crate::place;
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct StartParams {
     /// A conversation to go on with.
-    #[serde(default)]
     pub(crate) session_id: Option<String>,
-    #[serde(default)]
     pub(crate) agent_type: Option<String>,
-    #[serde(default)]
     pub(crate) permission_mode: Option<PermissionMode>,
     /// What to say first.
-    #[serde(default)]
     pub(crate) prompt: Option<String>,
-    #[serde(default)]
     pub(crate) workspace_id: Option<String>,
 }
 
@@ -106,10 +102,6 @@ pub(crate) fn send(wait: &MayWait, call: &Call, params: SendParams) -> Result<St
         key: params.key,
     };
     agent::run(wait, call, run)
-}
-
-pub(crate) fn stop(wait: &MayWait, call: &Call, params: WhichParams) -> Result<Stopped, Error> {
-    agent::stop(wait, call, params)
 }
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]

@@ -75,9 +75,9 @@ fn look(connection: &Arc<Connection>) {
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[serde(default)]
 pub(crate) struct UnwatchParams {
     /// All that are watched when left out.
-    #[serde(default)]
     pub(crate) session_id: Option<String>,
 }
 
