@@ -76,7 +76,7 @@ wire! {
         /// What hosts the asker, as the system tells it: its session (`s…`), or else its process (`p…`).
         pub verified_session: Option<String>,
         /// What people call that session, where it has a name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub session_name: Option<String>,
     }
 
@@ -100,7 +100,7 @@ wire! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub diffs: Vec<HistoryDiff>,
         /// With `diffs`: what the tool is given besides. Who shows both, and the title, shows all of it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub rest: Option<Json>,
         /// SHA-256 of the content: what a decision must name.
         pub hash: String,
@@ -115,7 +115,7 @@ wire! {
         #[serde(default, with = "ostler_story::by_in_words::option")]
         pub decided_by: Option<By>,
         /// The same for people: a user by name, by number only where no name is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub decided_by_name: Option<String>,
         /// Milliseconds left to decide.
         pub expires_in_ms: Option<u64>,
@@ -185,7 +185,7 @@ wire! {
         #[serde(default, deserialize_with = "answers")]
         pub answers: Option<Answers>,
         /// From a device that has a key: what it signed, which counts instead of everything else here.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub signed: Option<SignedAnswer>,
     }
 
@@ -209,9 +209,7 @@ wire! {
 
     /// What one argument must be: exactly `is`, or like `like`, where each `*` stands for anything.
     pub struct ArgPattern {
-        #[serde(default)]
         pub is: Option<String>,
-        #[serde(default)]
         pub like: Option<String>,
     }
 
@@ -238,7 +236,6 @@ wire! {
         pub digest: String,
         /// What a suspended rule about one content is about, as JSON text: these very bytes have the hash in the pattern. Nothing
         /// if that is not kept.
-        #[serde(default)]
         pub content: Option<String>,
     }
 
@@ -253,13 +250,10 @@ wire! {
         pub stages: Vec<Vec<ArgPattern>>,
         pub privileged: bool,
         /// Only for this session.
-        #[serde(default)]
         pub session: Option<String>,
         /// Only in this folder.
-        #[serde(default)]
         pub workspace: Option<String>,
         /// Seconds until it ends; for good when left out.
-        #[serde(default)]
         pub expires_in: Option<u64>,
     }
 
@@ -282,10 +276,8 @@ wire! {
         /// It is open.
         pub open: bool,
         /// The file that root makes to show that somebody knows the password.
-        #[serde(default)]
         pub file: Option<String>,
         /// Why there is no way but to restart the machine.
-        #[serde(default)]
         pub why_not: Option<String>,
     }
 

@@ -22,19 +22,18 @@ wire! {
         #[serde(default)]
         pub name: String,
         /// Its public key, where it can keep one: the uncompressed point of P-256 in base64url without padding.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     /// Either it is paired, or a person is asked: come again with the same.
     pub struct DeviceRedeemed {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub paired: Option<DevicePaired>,
         /// What the person sees it as.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub offer: Option<String>,
         /// For how long, at most.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub expires_in_ms: Option<u64>,
     }
 
@@ -45,7 +44,7 @@ wire! {
         /// It has no key, so it was given less than was offered.
         pub limited: bool,
         /// Its tokens, if it has no key.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub tokens: Option<DeviceTokens>,
     }
 

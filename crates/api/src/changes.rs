@@ -9,7 +9,6 @@ wire! {
     pub struct SessionChangesParams {
         pub id: String,
         /// Only this turn: the number of its prompt.
-        #[serde(default)]
         pub turn: Option<u64>,
         /// Also what git knows: commits of each turn, and the difference since the session began.
         #[serde(default)]
@@ -21,7 +20,7 @@ wire! {
         pub turns: Vec<TurnChanges>,
         /// With `git`: everything since the session began, committed or not; of one turn, what was committed in it. Absent
         /// outside a repository.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub diff: Option<GitDiff>,
         /// With `git`: where the work tree stood when it began is known. Else the difference is what is not committed.
         #[serde(default)]
@@ -37,7 +36,7 @@ wire! {
         pub turn: u64,
         pub began: Timestamp,
         /// Absent while it runs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub ended: Option<Timestamp>,
         pub files: Vec<ChangedFile>,
         /// Commits that were made meanwhile in its work tree, newest first; by whom git says.
@@ -61,13 +60,13 @@ wire! {
     /// A part of a file that was replaced.
     pub struct FileEdit {
         /// Absent: the file is new, or only its new content is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub old: Option<String>,
         /// Absent: the file is removed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub new: Option<String>,
         /// Where it begins, from 1, where the agent tells it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub line: Option<u64>,
     }
 }

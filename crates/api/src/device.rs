@@ -25,7 +25,6 @@ wire! {
     /// What a new device will be.
     pub struct DeviceOfferParams {
         /// What it will be called; left out, it says so itself.
-        #[serde(default)]
         pub name: Option<String>,
         /// What it will be allowed to do, and nothing that the caller may not; left out: view, prompt, answer_once.
         #[serde(default)]
@@ -39,7 +38,7 @@ wire! {
     /// A code and a link by which one device can be paired, once. They are told only here.
     pub struct DeviceOffered {
         pub offer: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub code: Option<String>,
         /// Goes behind the `#` of an address.
         pub link: String,
@@ -55,10 +54,10 @@ wire! {
     /// How this machine is found in a tailnet.
     pub struct DeviceTailnet {
         /// What is there; nothing where tailscale is not installed, or does not work.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub tailnet: Option<TailnetInfo>,
         /// Why it does not work.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub why_not: Option<String>,
     }
 
@@ -94,15 +93,15 @@ wire! {
         pub offer: String,
         pub state: OfferState,
         /// What the device will be called, or what it calls itself.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub name: Option<String>,
         /// Where it is, once it is there.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub address: Option<String>,
         pub rights: Rights,
         pub expires_in_ms: u64,
         /// The device that it became.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub device: Option<String>,
     }
 
@@ -138,7 +137,6 @@ wire! {
 
     pub struct DeviceRevokeParams {
         /// Its name or id.
-        #[serde(default)]
         pub device: Option<String>,
         /// Every device.
         #[serde(default)]

@@ -54,7 +54,7 @@ impl ErrorKind {
 pub struct RpcError {
     pub code: i32,
     pub message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<ErrorData>,
 }
 
@@ -63,10 +63,10 @@ pub struct RpcError {
 pub struct ErrorData {
     pub kind: ErrorKind,
     /// What to do next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Bytes of stdin accepted so far, with `stdin_gap`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<u64>,
 }
 

@@ -22,7 +22,6 @@ wire! {
     /// A page of the feed.
     pub struct FeedReadParams {
         /// The position of the last change that is known; left out, the oldest that is kept comes first.
-        #[serde(default)]
         pub after: Option<String>,
         /// At most so many changes; 0 for as many as fit.
         #[serde(default)]
@@ -31,10 +30,8 @@ wire! {
         #[serde(default)]
         pub kinds: Vec<FeedKind>,
         /// Only what is about this session: its records, its agent's processes, its requests.
-        #[serde(default)]
         pub session: Option<String>,
         /// Only what is in this folder or beneath it.
-        #[serde(default)]
         pub workspace: Option<FilePath>,
     }
 
@@ -46,23 +43,19 @@ wire! {
         /// There is more already.
         pub more: bool,
         /// Something before the first of these is missing.
-        #[serde(default)]
         pub gap: Option<FeedMissing>,
     }
 
     /// From where on to be told.
     pub struct FeedFollowParams {
         /// The position of the last change that is known; left out, only what is new comes.
-        #[serde(default)]
         pub after: Option<String>,
         /// Only these; all when empty.
         #[serde(default)]
         pub kinds: Vec<FeedKind>,
         /// Only what is about this session.
-        #[serde(default)]
         pub session: Option<String>,
         /// Only what is in this folder or beneath it.
-        #[serde(default)]
         pub workspace: Option<FilePath>,
     }
 
@@ -73,7 +66,6 @@ wire! {
         /// Where it begins.
         pub position: String,
         /// The position that was asked for cannot be gone on from.
-        #[serde(default)]
         pub gap: Option<FeedMissing>,
     }
 
@@ -89,28 +81,28 @@ wire! {
         /// When the feed took it.
         pub time: Timestamp,
         /// The session it is about, or whose process or request it is.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub session: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub process: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub approval: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub device: Option<String>,
         /// The record of the session, or the entry of the audit.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub record: Option<u64>,
         /// The last of several records.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub last: Option<u64>,
         /// The workspace, of changes there; where it was, if it is deleted.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub workspace: Option<FilePath>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub file: Option<FeedFile>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub git: Option<FeedGit>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub watch: Option<FeedWatch>,
     }
 
@@ -119,20 +111,20 @@ wire! {
         /// From the workspace's root on.
         pub path: FilePath,
         /// Absent where only its differences are others.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub change: Option<FileBecame>,
         /// Where it was before it was renamed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub old_path: Option<FilePath>,
         /// Absent for what is gone, and for folders.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub size: Option<u64>,
     }
 
     /// Where git stands in a workspace.
     pub struct FeedGit {
         pub branch: FilePath,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub commit: Option<String>,
         pub ahead: u64,
         pub behind: u64,
@@ -146,7 +138,7 @@ wire! {
     pub struct FeedWatch {
         pub on: bool,
         /// Why it ended; or why it is only looked every few seconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub why: Option<String>,
     }
 

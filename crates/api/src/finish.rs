@@ -21,27 +21,24 @@ wire! {
     pub struct SessionFinishParams {
         pub id: String,
         /// Left out: nothing is done, and `standing` says what there is.
-        #[serde(default)]
         pub how: Option<FinishHow>,
         /// The branch that takes it in; that of the repository's own folder when left out.
-        #[serde(default)]
         pub into: Option<FilePath>,
         /// Commit what is not committed first, with these words. Without them that is refused.
-        #[serde(default)]
         pub message: Option<String>,
     }
 
     /// One step: exactly one of the three is there.
     pub struct SessionFinishing {
         /// Nothing was asked for: this is how it stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub standing: Option<FinishStanding>,
         /// This process does the next step (commit, merge, or push and propose). Watch it with `process.attach`, and call again
         /// when it has ended well.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub process: Option<ProcessInfo>,
         /// Everything is done: the session is closed, work tree and branch are gone.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub done: Option<SessionFinished>,
     }
 
@@ -49,12 +46,12 @@ wire! {
     pub struct FinishStanding {
         pub worktree: String,
         /// Absent where a commit is checked out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub branch: Option<FilePath>,
         /// The branch that would take it in, and where it is checked out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub into: Option<FilePath>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub into_worktree: Option<String>,
         /// Commits that `into` does not have.
         pub ahead: u64,
@@ -65,13 +62,13 @@ wire! {
     /// A work tree that is gone.
     pub struct SessionFinished {
         pub worktree: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub branch: Option<String>,
         /// Its last commit.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub commit: Option<String>,
         /// Where that commit is kept, if it was thrown away: `session.unfinish` puts everything back.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub reference: Option<String>,
         /// It has commits that the branch it would have gone to does not have.
         #[serde(default)]
@@ -80,7 +77,7 @@ wire! {
         #[serde(default)]
         pub uncommitted_kept: bool,
         /// Until when, if it was thrown away.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub until: Option<Timestamp>,
     }
 }

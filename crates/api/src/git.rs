@@ -57,19 +57,14 @@ words! {
 wire! {
     /// Which workspace: its absolute path, or the session that works in it.
     pub struct GitParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
     }
 
     pub struct GitStatusParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// `folders` when left out.
-        #[serde(default)]
         pub untracked: Option<GitUntracked>,
         /// Also count lines.
         #[serde(default)]
@@ -81,19 +76,19 @@ wire! {
         /// The top of the work tree.
         pub top: String,
         /// The branch; absent where a commit is checked out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub branch: Option<FilePath>,
         /// What is checked out; absent before the first commit.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub commit: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub upstream: Option<FilePath>,
         /// Commits that the upstream does not have; absent where it is gone.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub ahead: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub behind: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub operation: Option<GitOperation>,
         /// Its history is cut off.
         #[serde(default)]
@@ -115,32 +110,27 @@ wire! {
     pub struct GitChange {
         pub path: FilePath,
         /// Where it was, if it was renamed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub from: Option<FilePath>,
         /// Git's letter; for a conflict both.
         pub status: String,
         #[serde(default)]
         pub submodule: bool,
         /// Lines that came; absent where nobody asked, and for what is no text.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub added: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub removed: Option<u64>,
     }
 
     pub struct GitDiffParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// `unstaged` when left out.
-        #[serde(default)]
         pub of: Option<GitDiffOf>,
         /// A branch, a tag, `HEAD`, or a hash.
-        #[serde(default)]
         pub commit: Option<String>,
         /// Only this file, or what is beneath this folder.
-        #[serde(default)]
         pub path: Option<FilePath>,
         /// Only what the files hold, without the user's `textconv`: as hunks are staged.
         #[serde(default)]
@@ -160,7 +150,7 @@ wire! {
     /// The difference of one file.
     pub struct GitFileDiff {
         pub path: FilePath,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub from: Option<FilePath>,
         /// Git's letter; `?` for a file that git does not know.
         pub status: String,
@@ -169,56 +159,47 @@ wire! {
         #[serde(default)]
         pub binary: bool,
         /// Git's own form; absent for what is no text or too much.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub patch: Option<String>,
         /// The same in base64, where it is not UTF-8.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub patch_data: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub added: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub removed: Option<u64>,
         /// It is too much and left out.
         #[serde(default)]
         pub cut: bool,
         /// How much it is, where that is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub bytes: Option<u64>,
     }
 
     pub struct GitPathsParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub paths: Vec<FilePath>,
     }
 
     /// Hunks for the index.
     pub struct GitPatchParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// Git's own form, as `git.diff` gives it when `plain`; or else `patch_data`.
-        #[serde(default)]
         pub patch: Option<String>,
         /// In base64.
-        #[serde(default)]
         pub patch_data: Option<String>,
         /// Take them back out of the index.
         #[serde(default)]
         pub reverse: bool,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     /// Changes to be thrown away.
     pub struct GitDiscardParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub paths: Vec<FilePath>,
         /// Also what is staged of them.
@@ -250,9 +231,7 @@ wire! {
     }
 
     pub struct GitRestoreParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub id: String,
     }
@@ -262,102 +241,74 @@ wire! {
     }
 
     pub struct GitCommitParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// Left out with `amend`: the last commit's words stay.
-        #[serde(default)]
         pub message: Option<String>,
         #[serde(default)]
         pub amend: bool,
         #[serde(default)]
         pub sign_off: bool,
         /// Two requests with the same key start one process.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     pub struct GitPushParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// As the branch is set up when left out.
-        #[serde(default)]
         pub remote: Option<String>,
-        #[serde(default)]
         pub branch: Option<String>,
         #[serde(default)]
         pub set_upstream: bool,
         /// Also where that drops commits there, if they are those that are known here.
         #[serde(default)]
         pub force: bool,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     pub struct GitPullParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
-        #[serde(default)]
         pub remote: Option<String>,
-        #[serde(default)]
         pub branch: Option<String>,
         /// As the user has set it up when left out.
-        #[serde(default)]
         pub how: Option<GitPullHow>,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     pub struct GitFetchParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// From every remote when left out.
-        #[serde(default)]
         pub remote: Option<String>,
         #[serde(default)]
         pub prune: bool,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     /// What to check out: a branch, a new one (`create`), or a commit (`detach`).
     pub struct GitSwitchParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
         #[serde(default)]
         pub create: bool,
         /// With `create`: where it begins.
-        #[serde(default)]
         pub start: Option<String>,
         #[serde(default)]
         pub detach: bool,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     pub struct GitMergeParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// A branch, a tag or a hash.
         pub name: FilePath,
         /// Only without a commit of its own (true), or always with one (false).
-        #[serde(default)]
         pub fast_forward: Option<bool>,
-        #[serde(default)]
         pub message: Option<String>,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -373,35 +324,30 @@ wire! {
         /// It is checked out here.
         pub current: bool,
         pub commit: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub upstream: Option<FilePath>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub ahead: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub behind: Option<u64>,
         /// When its newest commit was made.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub time: Option<Timestamp>,
         /// The work tree that has it checked out.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub worktree: Option<FilePath>,
     }
 
     pub struct GitBranchCreateParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
         /// What is checked out when left out.
-        #[serde(default)]
         pub start: Option<String>,
     }
 
     pub struct GitBranchDeleteParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
         /// Also with commits of its own.
@@ -410,15 +356,11 @@ wire! {
     }
 
     pub struct GitLogParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// Commits that led to this; to what is checked out when left out.
-        #[serde(default)]
         pub from: Option<String>,
         /// Only those that changed it.
-        #[serde(default)]
         pub path: Option<FilePath>,
         #[serde(default)]
         pub skip: u64,
@@ -461,27 +403,20 @@ wire! {
     }
 
     pub struct GitStashParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
-        #[serde(default)]
         pub message: Option<String>,
         /// Also files that git does not know.
         #[serde(default)]
         pub untracked: bool,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
     pub struct GitStashTakeParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub commit: String,
         pub how: GitStashTake,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -493,23 +428,19 @@ wire! {
         pub name: FilePath,
         /// Without a password.
         pub url: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub push_url: Option<String>,
     }
 
     pub struct GitRemoteAddParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub name: String,
         pub url: String,
     }
 
     pub struct GitRemoteRemoveParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub name: FilePath,
     }
@@ -521,9 +452,9 @@ wire! {
 
     pub struct GitWorktree {
         pub path: FilePath,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub commit: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub branch: Option<FilePath>,
         #[serde(default)]
         pub bare: bool,

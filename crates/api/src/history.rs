@@ -52,10 +52,8 @@ wire! {
     /// Which conversations.
     pub struct HistoryListParams {
         /// In this folder or beneath it.
-        #[serde(default)]
         pub workspace: Option<String>,
         /// With this agent.
-        #[serde(default)]
         pub agent: Option<String>,
         /// At most so many; 0 for as many as fit.
         #[serde(default)]
@@ -82,45 +80,45 @@ wire! {
         pub id: String,
         pub agent: String,
         /// The agent's own id of the conversation.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub conversation: Option<String>,
         /// The session that it is, or was last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub session: Option<String>,
         /// Where that session stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub status: Option<SessionStatus>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub workspace: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
         /// What was asked first, in one line.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub first_prompt: Option<String>,
         /// How many messages it has; a long transcript is counted by `history.get`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub messages: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub model: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub branch: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub usage: Option<SessionUsage>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub began: Option<Timestamp>,
         pub active: Timestamp,
         /// The transcript's file.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub file: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub bytes: Option<u64>,
         /// Only from `history.get`: a program that is not ours seems to be at it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub running: Option<HistoryRunning>,
     }
 
     pub struct HistoryRunning {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub pid: Option<u32>,
         pub evidence: HistoryEvidence,
     }
@@ -134,13 +132,10 @@ wire! {
     pub struct HistoryMessagesParams {
         pub id: String,
         /// This place and on.
-        #[serde(default)]
         pub from: Option<String>,
         /// Back from this place.
-        #[serde(default)]
         pub before: Option<String>,
         /// The message with this number and on; 0 is the first.
-        #[serde(default)]
         pub number: Option<u64>,
         /// At most so many; 50 when left out, 500 at most.
         #[serde(default)]
@@ -161,7 +156,7 @@ wire! {
         /// There are newer ones already.
         pub newer: bool,
         /// The place that was asked for is none of this transcript any more: these begin anew.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub changed: Option<HistoryChanged>,
         /// Lines among these that could not be read.
         pub unread: u64,
@@ -170,9 +165,9 @@ wire! {
     pub struct HistoryMessage {
         /// Where it is: `from` this place begins with it. The text itself means nothing.
         pub position: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub time: Option<Timestamp>,
         pub speaker: HistorySpeaker,
         pub elements: Vec<HistoryElement>,
@@ -184,23 +179,23 @@ wire! {
     /// A piece of a message; `kind` says which members it has.
     pub struct HistoryElement {
         pub kind: HistoryElementKind,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub text: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub name: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub input: Option<serde_json::Value>,
         #[serde(default)]
         pub is_error: bool,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub diffs: Vec<HistoryDiff>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub mime: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub bytes: Option<u64>,
     }
 
@@ -208,13 +203,13 @@ wire! {
     pub struct HistoryDiff {
         pub path: String,
         /// What is replaced.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub old: Option<String>,
         /// What comes instead.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub new: Option<String>,
         /// The line at which it begins, where the agent tells it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub line: Option<u64>,
     }
 
@@ -222,11 +217,8 @@ wire! {
     pub struct HistorySearchParams {
         pub query: String,
         /// Only in this conversation.
-        #[serde(default)]
         pub id: Option<String>,
-        #[serde(default)]
         pub workspace: Option<String>,
-        #[serde(default)]
         pub agent: Option<String>,
         /// At most so many hits; 100 when left out, 1000 at most.
         #[serde(default)]
@@ -263,7 +255,7 @@ wire! {
     pub struct HistoryHit {
         /// `history.messages` `from` here begins with it.
         pub position: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub time: Option<Timestamp>,
         pub speaker: HistorySpeaker,
         /// The sort of element that holds it.

@@ -59,21 +59,15 @@ wire! {
     pub struct Claim {
         pub state: ClaimState,
         /// With `needs_you`: permission, question or auth, where it said so.
-        #[serde(default)]
         pub kind: Option<String>,
         /// What it is about, in its own words.
-        #[serde(default)]
         pub title: Option<String>,
-        #[serde(default)]
         pub message: Option<String>,
         /// Since when.
-        #[serde(default)]
         pub since: Option<Timestamp>,
         /// What the program calls itself.
-        #[serde(default)]
         pub app: Option<String>,
         /// How far it is, of 100.
-        #[serde(default)]
         pub progress: Option<u16>,
         /// Said by the program itself (OSC 7501); else a guess from titles, progress, notifications and the bell.
         #[serde(default)]
@@ -86,7 +80,6 @@ wire! {
         #[serde(default)]
         pub all: bool,
         /// With `all`: of what is over at most so many, the newest.
-        #[serde(default)]
         pub over_max: Option<u32>,
         /// So many of the last lines of each, at most 64; none when left out.
         #[serde(default)]
@@ -95,7 +88,6 @@ wire! {
         #[serde(default)]
         pub branches: bool,
         /// Only this one, by its whole id.
-        #[serde(default)]
         pub id: Option<String>,
     }
 
@@ -109,7 +101,7 @@ wire! {
         /// The folder that it works in.
         pub workspace: Option<String>,
         /// With `branches`: the branch that the folder is on.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub branch: Option<String>,
         pub state: HostedState,
         #[serde(default)]
@@ -127,13 +119,10 @@ wire! {
         pub ended: Option<Timestamp>,
         pub cost_usd: Option<f64>,
         /// Not there for its own sake: the session whose agent it is, or the request that it carries out.
-        #[serde(default)]
         pub part_of: Option<String>,
         /// Of a terminal program or a command.
-        #[serde(default)]
         pub process: Option<ProcessInfo>,
         /// Of a session.
-        #[serde(default)]
         pub session: Option<SessionInfo>,
     }
 

@@ -110,7 +110,7 @@ wire! {
         /// The process that is the parent of all hosted children and outlives the daemon.
         pub keeper_pid: Option<u32>,
         /// Absent unless it ran another program than this daemon when the daemon started.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub keeper_upgrade: Option<KeeperUpgrade>,
         pub started: Timestamp,
         pub doors: Vec<Door>,
@@ -166,7 +166,6 @@ wire! {
     /// A key that makes a repeated request harmless.
     pub struct KeyParams {
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -188,7 +187,6 @@ wire! {
         #[serde(default)]
         pub dry_run: bool,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 

@@ -42,17 +42,17 @@ wire! {
         pub kind: NoticeKind,
         /// In words, on one line.
         pub text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub session: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub process: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub approval: Option<String>,
         /// Where to look, in a browser.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub link: Option<String>,
         /// It can be answered from the notice, which says all of it: allowed once, or denied.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub answer: Option<NoticeAnswer>,
         /// What came of it by each way; one that is missing was not heard of.
         pub ways: Vec<NoticeWay>,
@@ -69,13 +69,13 @@ wire! {
     pub struct NoticeWay {
         pub way: String,
         /// Where it leads.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub to: Option<String>,
         /// What happened, where it worked.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub done: Option<String>,
         /// Why it does not work.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub trouble: Option<String>,
     }
 

@@ -81,53 +81,53 @@ wire! {
     /// One piece.
     pub struct SessionPiece {
         pub kind: PieceKind,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub number: Option<u64>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub blocks: Vec<PieceBlock>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub door: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub voice: Option<PieceVoice>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub text: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub id: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub name: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub input: Option<Value>,
         /// read, edit, delete, move, search, execute, think, fetch or other.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub does: Option<String>,
         /// The call of the sub-agent that uses it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub parent: Option<String>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub diffs: Vec<HistoryDiff>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub is_error: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub approval: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub verdict: Option<Verdict>,
         /// Who answered, in words.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub by: Option<String>,
         /// completed, interrupted, failed, refused, max_tokens or max_steps; of trouble: agent, resume, login, setup or line.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub reason: Option<String>,
         /// Somebody wanted it to stop.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub stopped: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub usage: Option<SessionUsage>,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub steps: Vec<PlanStep>,
         /// Lists by their name (`commands`, `modes`, `models`, …), each of `name`, `about` and `chosen`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub offers: Option<Value>,
         /// Something in it is too long to be shown, and was cut.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -140,9 +140,9 @@ wire! {
         /// Words, or the path of a file.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         pub text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub mime: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub bytes: Option<u64>,
     }
 

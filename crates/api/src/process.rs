@@ -57,22 +57,17 @@ wire! {
         #[serde(default)]
         pub env: Vec<(String, String)>,
         /// Where to start; the daemon's default when left out.
-        #[serde(default)]
         pub cwd: Option<String>,
         /// A name to find it by.
-        #[serde(default)]
         pub name: Option<String>,
         /// Give it a terminal of this size instead of three pipes.
-        #[serde(default)]
         pub tty: Option<WinSize>,
         /// Keep its journal in memory: nothing that it says or is told reaches the disk, and it ends with the process.
         #[serde(default)]
         pub private: bool,
         /// Keep at most this many bytes of output while it runs.
-        #[serde(default)]
         pub live_max: Option<u64>,
         /// Two requests with the same key start one process.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -120,7 +115,6 @@ wire! {
         pub attached: Vec<Viewer>,
         /// What it wrote after this frame is lost: the keeper and the daemon died together. If it runs, it does so without
         /// its pipes.
-        #[serde(default)]
         pub lost_after: Option<u64>,
         /// It ended because the machine was restarted; `ostler start` runs its command again.
         #[serde(default)]
@@ -129,10 +123,8 @@ wire! {
         #[serde(default)]
         pub seen: bool,
         /// What it says about itself, if it is a terminal program that does.
-        #[serde(default)]
         pub claim: Option<Claim>,
         /// The size of its terminal, or the last that it had.
-        #[serde(default)]
         pub size: Option<WinSize>,
     }
 
@@ -162,7 +154,6 @@ wire! {
     pub struct IdKeyParams {
         /// Id, unique prefix or name.
         pub id: String,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -173,7 +164,6 @@ wire! {
         /// A name that nobody alive has; empty for none.
         pub name: String,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -203,10 +193,8 @@ wire! {
         /// Base64.
         pub data: String,
         /// Position of the first byte in everything ever sent; a repeated request is recognised by it.
-        #[serde(default)]
         pub offset: Option<i64>,
         /// Instead of `offset`, where others write too.
-        #[serde(default)]
         pub sender: Option<Sender>,
     }
 
@@ -233,10 +221,8 @@ wire! {
         pub id: String,
         pub signal: i32,
         /// The group unless told otherwise.
-        #[serde(default)]
         pub scope: Option<SignalScope>,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -245,13 +231,10 @@ wire! {
         /// Id, unique prefix or name.
         pub id: String,
         /// The first signal; SIGTERM unless told otherwise.
-        #[serde(default)]
         pub signal: Option<i32>,
         /// How long it may take before SIGKILL; the configured grace unless told otherwise.
-        #[serde(default)]
         pub grace_ms: Option<u64>,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -269,26 +252,20 @@ wire! {
         /// Id, unique prefix or name.
         pub id: String,
         /// The first frame wanted; the oldest that is kept when left out.
-        #[serde(default)]
         pub from: Option<u64>,
         /// Instead of `from`: start so that about this many bytes come before what is new.
-        #[serde(default)]
         pub tail: Option<u64>,
         /// Instead of `from`: start with the last so many lines.
-        #[serde(default)]
         pub lines: Option<u64>,
         /// Instead of `from`: nothing that was written before this. With `lines`, the last of what is left.
-        #[serde(default)]
         pub since: Option<Timestamp>,
         /// Be listed as attached, for as long as the watch lasts.
-        #[serde(default)]
         pub viewer: Option<ViewerParams>,
     }
 
     /// How somebody is attached.
     pub struct ViewerParams {
         /// The size of their terminal: the smallest of all that are attached rules. Left out, it does not count.
-        #[serde(default)]
         pub size: Option<WinSize>,
         /// They may type, and do not only look.
         #[serde(default)]
@@ -306,7 +283,6 @@ wire! {
         #[serde(default)]
         pub skip: u64,
         /// The size that its terminal has for the sake of all who are attached.
-        #[serde(default)]
         pub size: Option<WinSize>,
     }
 
@@ -350,7 +326,6 @@ wire! {
         pub watch: u64,
         pub first_seq: u64,
         /// Why; an older daemon knows retention only, and does not say.
-        #[serde(default)]
         pub missing: Option<Missing>,
     }
 }

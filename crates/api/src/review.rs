@@ -11,13 +11,11 @@ wire! {
         #[serde(default)]
         pub comments: Vec<ReviewComment>,
         /// About all of it; the agent reads it first.
-        #[serde(default)]
         pub text: Option<String>,
         /// Refuse instead of waiting for a running turn.
         #[serde(default)]
         pub refuse_if_busy: bool,
         /// Two requests with the same key are one prompt.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -26,16 +24,13 @@ wire! {
         /// As `session.changes` and `git.diff` name it.
         pub path: FilePath,
         /// From 1; absent for the file as a whole.
-        #[serde(default)]
         pub line: Option<u64>,
         /// Where it is about several lines: the last of them.
-        #[serde(default)]
         pub last_line: Option<u64>,
         /// The line is one that was removed: its number is that in the old file.
         #[serde(default)]
         pub removed: bool,
         /// The line itself, or several, without the sign before it. The agent is shown it, at most 20 lines of 400 characters.
-        #[serde(default)]
         pub quote: Option<String>,
         /// What is said about it, up to 16 KiB.
         pub text: String,

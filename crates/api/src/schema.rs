@@ -114,6 +114,7 @@ pub(crate) fn doc(lines: &[&str]) -> String {
 }
 
 /// Declares wire structs: serde both ways, unknown fields ignored (newer reads older), and a schema that carries the doc comments.
+/// An `Option` may be left out; whatever else may be says `default`.
 macro_rules! wire {
     ($(
         $(#[doc = $doc:literal])*

@@ -41,18 +41,14 @@ wire! {
     /// Files by name.
     pub struct SearchNamesParams {
         /// The workspace, as an absolute path.
-        #[serde(default)]
         pub root: Option<FilePath>,
         /// Or the session that works in it.
-        #[serde(default)]
         pub session: Option<String>,
         /// What is looked for; every file when empty.
         #[serde(default)]
         pub query: String,
         /// Fuzzy when left out.
-        #[serde(default)]
         pub mode: Option<SearchMode>,
-        #[serde(default)]
         pub filters: Option<SearchFilters>,
         /// At most so many, up to 1000; 50 when left out.
         #[serde(default)]
@@ -68,19 +64,14 @@ wire! {
         #[serde(default)]
         pub extensions: Vec<String>,
         /// At least so many bytes.
-        #[serde(default)]
         pub min_size: Option<u64>,
         /// At most so many bytes.
-        #[serde(default)]
         pub max_size: Option<u64>,
         /// What git has, or has not.
-        #[serde(default)]
         pub tracked: Option<bool>,
         /// What is no text, or is text: by its ending, else by its first bytes.
-        #[serde(default)]
         pub binary: Option<bool>,
         /// Names under which secrets are kept, or others.
-        #[serde(default)]
         pub sensitive: Option<bool>,
     }
 
@@ -108,15 +99,13 @@ wire! {
         #[serde(default)]
         pub sensitive: bool,
         /// How well it fits, for a fuzzy search.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub score: Option<u32>,
     }
 
     /// Lines of files.
     pub struct SearchContentParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         /// What is looked for.
         pub query: String,
@@ -124,7 +113,6 @@ wire! {
         #[serde(default)]
         pub regex: bool,
         /// Smart when left out.
-        #[serde(default)]
         pub case: Option<SearchCase>,
         /// Only whole words.
         #[serde(default)]
@@ -138,7 +126,6 @@ wire! {
         /// Only in this folder.
         #[serde(default)]
         pub path: FilePath,
-        #[serde(default)]
         pub filters: Option<SearchFilters>,
         /// At most so many matching lines, up to 5000; 500 when left out.
         #[serde(default)]
@@ -150,7 +137,6 @@ wire! {
         #[serde(default)]
         pub within_ms: u64,
         /// Go on: `next` of the answer before.
-        #[serde(default)]
         pub from: Option<FilePath>,
     }
 
@@ -161,7 +147,7 @@ wire! {
         pub matches: u64,
         /// Not everything was looked at: ask again `from` `next`.
         pub more: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub next: Option<FilePath>,
         /// Files that were looked through, and their bytes.
         pub searched: u64,
@@ -195,15 +181,13 @@ wire! {
 
     /// A workspace.
     pub struct SearchParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
     }
 
     pub struct SearchStatus {
         pub state: SearchState,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
         pub files: u64,
         pub folders: u64,
@@ -211,13 +195,13 @@ wire! {
         /// Bytes that the index itself takes, about.
         pub memory: u64,
         /// When everything was looked at last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub last_full_scan: Option<Timestamp>,
         /// When something was found to be otherwise last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub last_update: Option<Timestamp>,
         /// The system does not tell what changes, for this reason: it is looked every few seconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub polled: Option<String>,
         /// Folders that could not be read.
         pub unreadable: u64,
@@ -238,7 +222,7 @@ wire! {
         pub largest: Vec<FoundName>,
         pub tracked: u64,
         /// Names that git ignores, a folder as one; absent where there is no git.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub ignored: Option<u64>,
         pub binary: u64,
         pub sensitive: u64,
@@ -251,9 +235,7 @@ wire! {
 
     /// What changes in a workspace is told by the feed from now on: `workspace.file`, `workspace.git`, `workspace.look_again`.
     pub struct WorkspaceWatchParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
     }
 
@@ -266,7 +248,7 @@ wire! {
         /// Follow or read the feed after this position: what changes from now on is behind it.
         pub position: String,
         /// The system does not tell what changes, for this reason: it is looked every few seconds.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub polled: Option<String>,
     }
 

@@ -37,9 +37,9 @@ wire! {
         pub cached_tokens: Option<u64>,
         pub cost_usd: Option<f64>,
         /// Tokens that the conversation holds now, and how many it can.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub context_used: Option<u64>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub context_size: Option<u64>,
     }
 
@@ -60,7 +60,6 @@ wire! {
         pub uuid: String,
         pub name: Option<String>,
         /// What the clients of another door call it.
-        #[serde(default)]
         pub alias: Option<String>,
         /// The agent's name; for a command of one's own its program.
         pub agent: String,
@@ -73,7 +72,7 @@ wire! {
         /// The model that answers, as the agent says; absent until it has said so.
         pub reported_model: Option<String>,
         /// What the agent calls the conversation, where it does.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
         /// The limits of use that the agent told of.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -105,18 +104,15 @@ wire! {
         /// The git work tree that was made for it.
         pub worktree: Option<String>,
         /// The folder that the work tree was made for.
-        #[serde(default)]
         pub repository: Option<String>,
         /// Requests of its agent that wait for a person.
         #[serde(default)]
         pub approvals: Vec<String>,
-        #[serde(default)]
         pub usage: Option<SessionUsage>,
         /// The terminal program that has the conversation, while the agent's own screen is open: no prompts then.
-        #[serde(default)]
         pub screen: Option<String>,
         /// The process that was to make its work tree ready has failed: this one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub failed_setup: Option<String>,
     }
 
@@ -140,26 +136,19 @@ wire! {
         #[serde(default)]
         pub command: Vec<String>,
         /// The agent's program, if it is not found by its usual name.
-        #[serde(default)]
         pub program: Option<String>,
         /// The folder to work in, absolute.
         pub workspace: String,
         /// A name to find it by.
-        #[serde(default)]
         pub name: Option<String>,
         /// `ask` when left out.
-        #[serde(default)]
         pub autonomy: Option<Autonomy>,
         /// The agent's own word for a mode, instead of what `autonomy` stands for.
-        #[serde(default)]
         pub raw_mode: Option<String>,
-        #[serde(default)]
         pub model: Option<String>,
         /// `session` when left out.
-        #[serde(default)]
         pub lifetime: Option<Lifetime>,
         /// The agent's own id of a conversation to go on with.
-        #[serde(default)]
         pub resume: Option<String>,
         /// For the agent alone; kept in memory, written nowhere.
         #[serde(default)]
@@ -168,10 +157,8 @@ wire! {
         #[serde(default)]
         pub worktree: bool,
         /// With `worktree`: the branch to make; `ostler/…` when left out.
-        #[serde(default)]
         pub branch: Option<String>,
         /// Two requests with the same key make one session.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -194,7 +181,6 @@ wire! {
     /// Which session, and a key that makes a repeated request harmless.
     pub struct SessionIdKeyParams {
         pub id: String,
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -202,7 +188,6 @@ wire! {
     pub struct PromptParams {
         pub id: String,
         /// The prompt as text; or else `blocks`.
-        #[serde(default)]
         pub text: Option<String>,
         #[serde(default)]
         pub blocks: Vec<PromptBlock>,
@@ -210,7 +195,6 @@ wire! {
         #[serde(default)]
         pub refuse_if_busy: bool,
         /// Two requests with the same key are one prompt.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -234,7 +218,6 @@ wire! {
         /// Its number in this session.
         pub number: u64,
         /// Its words, in place of those before; its pictures and files stay. Left out: it is taken back.
-        #[serde(default)]
         pub text: Option<String>,
     }
 
@@ -253,7 +236,6 @@ wire! {
         #[serde(default)]
         pub end_process: bool,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -269,23 +251,17 @@ wire! {
         /// So many prompts that were held go on.
         pub held: u64,
         /// Nothing was held: the agent was told this.
-        #[serde(default)]
         pub told: Option<String>,
     }
 
     /// What is to be different from the next turn on. What is left out stays; an empty text goes back to the agent's own.
     pub struct SessionChangeParams {
         pub id: String,
-        #[serde(default)]
         pub name: Option<String>,
-        #[serde(default)]
         pub autonomy: Option<Autonomy>,
-        #[serde(default)]
         pub raw_mode: Option<String>,
-        #[serde(default)]
         pub model: Option<String>,
         /// Two requests with the same key are one.
-        #[serde(default)]
         pub key: Option<String>,
     }
 
@@ -311,10 +287,8 @@ wire! {
     pub struct WatchParams {
         pub id: String,
         /// The first record wanted; the oldest that is kept when left out.
-        #[serde(default)]
         pub from: Option<u64>,
         /// Instead of `from`: begin with the last so many prompts.
-        #[serde(default)]
         pub prompts: Option<u64>,
         /// Tell the story in pieces, as `session.pieces`, instead of records.
         #[serde(default)]
@@ -355,10 +329,8 @@ wire! {
     pub struct SessionReadParams {
         pub id: String,
         /// Only records before this one; left out, the newest.
-        #[serde(default)]
         pub before: Option<u64>,
         /// At most so many, 200 unless told; fewer come where they are long.
-        #[serde(default)]
         pub limit: Option<u64>,
         /// Tell the story in pieces instead of records. Words whose block is whole in the same page are left out.
         #[serde(default)]
@@ -394,7 +366,6 @@ wire! {
         pub watch: u64,
         pub first: u64,
         /// Why; an older daemon knows retention only, and does not say.
-        #[serde(default)]
         pub missing: Option<Missing>,
     }
 

@@ -8,7 +8,6 @@ wire! {
     pub struct SessionSetupParams {
         pub id: String,
         /// The hash of the file that a person has read: a yes to it, for every work tree of the repository. Nobody hosted may.
-        #[serde(default)]
         pub trust: Option<String>,
         /// Begin a setup that failed once more, also where the file is another by now.
         #[serde(default)]
@@ -18,7 +17,7 @@ wire! {
     /// How far a session's work tree is made ready. What a trusted file says is done when the work tree is made.
     pub struct SessionSetup {
         /// Absent: the repository says nothing.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub file: Option<SetupFile>,
         /// Files that were copied from the repository's own folder.
         #[serde(default)]
@@ -27,13 +26,13 @@ wire! {
         #[serde(default)]
         pub not_copied: Vec<String>,
         /// The first of its ports (`OSTLER_PORT`).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub port: Option<u16>,
         /// The last (`OSTLER_PORT_LAST`).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub port_last: Option<u16>,
         /// The newest setup.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub process: Option<ProcessInfo>,
     }
 
@@ -44,9 +43,9 @@ wire! {
         pub hash: String,
         /// A person has said yes to exactly this file; else nothing of it counts.
         pub trusted: bool,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub setup: Option<String>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub run: Option<String>,
         #[serde(default)]
         pub copy: Vec<FilePath>,

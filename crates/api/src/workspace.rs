@@ -29,16 +29,13 @@ wire! {
     /// A page of a folder.
     pub struct WorkspaceListParams {
         /// The workspace, as an absolute path.
-        #[serde(default)]
         pub root: Option<FilePath>,
         /// Or the session that works in it.
-        #[serde(default)]
         pub session: Option<String>,
         /// The folder; the root when left out.
         #[serde(default)]
         pub path: FilePath,
         /// Only names behind this one.
-        #[serde(default)]
         pub after: Option<FilePath>,
         /// At most so many, up to 1000; 0 for as many as fit.
         #[serde(default)]
@@ -62,10 +59,10 @@ wire! {
         /// Absent where it was gone before it was looked at.
         pub stat: Option<FileStat>,
         /// Where a link leads, as it says.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub target: Option<FilePath>,
         /// Names in a folder, counted up to 1000; absent where nobody asked, or it cannot be looked into.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub count: Option<u64>,
         /// There are more than `count`.
         #[serde(default)]
@@ -77,9 +74,7 @@ wire! {
 
     /// A folder and what is beneath it.
     pub struct WorkspaceTreeParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         #[serde(default)]
         pub path: FilePath,
@@ -108,19 +103,14 @@ wire! {
 
     /// A file, or a range of it.
     pub struct WorkspaceReadParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub path: FilePath,
         /// Refuse a file that is larger; 1 MiB when left out, at most 4 MiB. The refusal says its size.
-        #[serde(default)]
         pub limit: Option<u64>,
         /// Instead of the whole: from here on.
-        #[serde(default)]
         pub offset: Option<u64>,
         /// With `offset`: at most so many bytes, up to 4 MiB.
-        #[serde(default)]
         pub length: Option<u64>,
     }
 
@@ -129,34 +119,29 @@ wire! {
         /// Where the content begins in the file.
         pub offset: u64,
         /// The content, if it is UTF-8 without a NUL.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub text: Option<String>,
         /// Else its bytes, in base64.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub data: Option<String>,
         /// By how the content begins; absent for a range from the middle.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub media_type: Option<String>,
         /// SHA-256 of a file that was read whole: what `workspace.write` wants to see.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         pub hash: Option<String>,
     }
 
     /// A file to be written whole, up to 8 MiB. Never one that belongs to git. Not for hosted processes.
     pub struct WorkspaceWriteParams {
-        #[serde(default)]
         pub root: Option<FilePath>,
-        #[serde(default)]
         pub session: Option<String>,
         pub path: FilePath,
         /// The content as text; or else `data`.
-        #[serde(default)]
         pub text: Option<String>,
         /// In base64.
-        #[serde(default)]
         pub data: Option<String>,
         /// The hash of the content that it replaces. Left out: there must be no such file.
-        #[serde(default)]
         pub replaces: Option<String>,
     }
 
