@@ -209,7 +209,7 @@ impl Session for Client {
         let Some((method, request)) = Request::read(line, out) else { return Flow::Continue };
         let entry = table::find(&method);
         if let Who::Device(guest) = &self.call.who
-            && let Err(error) = rights::check(self.call.engine(), guest, &method, entry.map(|entry| entry.need))
+            && let Err(error) = rights::check(self.call.engine(), guest, &method, entry.map(|entry| entry.required))
         {
             // Who was refused goes on record, which may wait for the disk.
             let (call, guest) = (Arc::clone(&self.call), Arc::clone(guest));

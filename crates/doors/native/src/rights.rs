@@ -2,19 +2,17 @@
 
 use ostler_api::{ErrorKind, RpcError};
 use ostler_engine::Engine;
-use ostler_engine::access::device::{DeviceError, Guest};
-
-use crate::table::Need;
+use ostler_engine::access::device::{DeviceError, Guest, Required};
 
 /// Refuses a device what it may not do. What is no method needs nothing that a device could have.
-pub(crate) fn check(engine: &Engine, guest: &Guest, method: &str, need: Option<Need>) -> Result<(), RpcError> {
-    match need {
-        None | Some(Need::Person) => {
+pub(crate) fn check(engine: &Engine, guest: &Guest, method: &str, required: Option<Required>) -> Result<(), RpcError> {
+    match required {
+        None | Some(Required::Person) => {
             let message = format!("no device may call {method}");
             Err(RpcError::new(ErrorKind::Refused, message).hint("use a terminal of the machine itself"))
         }
-        Some(Need::Nothing) => Ok(()),
-        Some(Need::Right(right)) => engine.guest_may(guest, right).map_err(|error| refusal(&error)),
+        Some(Required::Nothing) => Ok(()),
+        Some(Required::Right(right)) => engine.guest_may(guest, right).map_err(|error| refusal(&error)),
     }
 }
 
@@ -40,16 +38,16 @@ mod tests {
     use super::*;
     use crate::table;
 
-    fn need(method: &str) -> Option<Need> {
-        table::find(method).map(|entry| entry.need)
+    fn required(method: &str) -> Option<Required> {
+        table::find(method).map(|entry| entry.required)
     }
 
     #[test]
     fn every_method_says_what_a_device_needs_for_it() {
         for method in ostler_api::METHODS {
-            assert!(need(method.name).is_some(), "{} has no line in the table", method.name);
+            assert!(required(method.name).is_some(), "{} has no line in the table", method.name);
         }
-        assert_eq!(need("process.explode"), None, "what is not there is open to no device");
+        assert_eq!(required("process.explode"), None, "what is not there is open to no device");
     }
 
     #[test]
@@ -62,13 +60,13 @@ mod tests {
     fn who_only_watches_changes_nothing_and_who_answers_types_nothing() {
         use ostler_engine::access::device::Preset;
         let open = |preset: Preset| {
-            let may = |need: Need| match need {
-                Need::Nothing => true,
-                Need::Right(right) => preset.rights().has(right),
-                Need::Person => false,
+            let may = |required: Required| match required {
+                Required::Nothing => true,
+                Required::Right(right) => preset.rights().has(right),
+                Required::Person => false,
             };
             let names = ostler_api::METHODS.iter().map(|method| method.name);
-            names.filter(|name| need(name).is_some_and(may)).collect::<Vec<_>>()
+            names.filter(|name| required(name).is_some_and(may)).collect::<Vec<_>>()
         };
         let watch = open(Preset::Watch);
         for name in [

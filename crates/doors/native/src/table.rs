@@ -2,7 +2,7 @@
 //! comes from (`reach`), a device by its rights.
 
 use ostler_api::{Method, RpcError, methods};
-use ostler_engine::access::device::Right;
+use ostler_engine::access::device::{Required, Right};
 
 use crate::dispatch::{Client, Out, Request};
 use crate::git::{change, hosted as git_hosted, look};
@@ -11,27 +11,16 @@ use crate::{
     search, session, setup, workspace,
 };
 
-/// What a method needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Nothing: it tells nothing and changes nothing, or a device may always do it for itself.
-    Nothing,
-    /// This right. Some methods look further, at what they are asked to do.
-    Right(Right),
-    /// A person at a terminal of the machine itself: no device may.
-    Person,
-}
-
 /// A method.
 pub(crate) struct Entry {
     name: &'static str,
-    pub(crate) need: Need,
+    pub(crate) required: Required,
     /// Answers, or sees to it that somebody does.
     pub(crate) run: fn(&mut Client, &Request<'_>, &mut Out) -> Result<(), RpcError>,
 }
 
 /// What describes the protocol, for tools; it is none of its methods.
-const DESCRIPTION: Entry = Entry { name: "instance.openrpc", need: Need::Nothing, run: Client::describe };
+const DESCRIPTION: Entry = Entry { name: "instance.openrpc", required: Required::Nothing, run: Client::describe };
 
 /// The method of this name.
 pub(crate) fn find(name: &str) -> Option<&'static Entry> {
@@ -41,23 +30,23 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
 }
 
 macro_rules! table {
-    ($($method:ident: $need:ident, $how:ident($run:path);)*) => {
+    ($($method:ident: $required:ident, $how:ident($run:path);)*) => {
         const TABLE: &[Entry] = &[
-            $(Entry { name: methods::$method::NAME, need: need!($need), run: run!($method $how $run) },)*
+            $(Entry { name: methods::$method::NAME, required: required!($required), run: run!($method $how $run) },)*
             DESCRIPTION,
         ];
     };
 }
 
-macro_rules! need {
+macro_rules! required {
     (Nothing) => {
-        Need::Nothing
+        Required::Nothing
     };
     (Person) => {
-        Need::Person
+        Required::Person
     };
     ($right:ident) => {
-        Need::Right(Right::$right)
+        Required::Right(Right::$right)
     };
 }
 

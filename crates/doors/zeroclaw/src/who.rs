@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use ostler_door_rpc::{RpcError, Share};
 use ostler_door_web::websocket::MessageMax;
-use ostler_engine::access::device::{DeviceError, Guest, Right, Visitor};
+use ostler_engine::access::device::{DeviceError, Guest, Required, Right, Visitor};
 use ostler_engine::{Caller, Engine, MayWait, Origin, Peer};
 use ostler_story::By;
 use serde_json::{Map, Value};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::methods::Need;
 use crate::{DOOR, DoorState, MESSAGE_MAX, error};
 
 /// Who calls.
@@ -115,11 +114,13 @@ impl Who {
     }
 
     /// Refuses a device what it may not do. Whoever is on this machine came through the user's own socket.
-    pub(crate) fn may(&self, engine: &Engine, need: Need) -> Result<(), RpcError> {
-        match (self, need) {
-            (Self::Here(_), _) | (_, Need::Nothing) => Ok(()),
-            (Self::Remote(_), Need::Person) => Err(error::forbidden("no device may do that: use the machine itself")),
-            (Self::Remote(remote), Need::Right(right)) => {
+    pub(crate) fn may(&self, engine: &Engine, required: Required) -> Result<(), RpcError> {
+        match (self, required) {
+            (Self::Here(_), _) | (_, Required::Nothing) => Ok(()),
+            (Self::Remote(_), Required::Person) => {
+                Err(error::forbidden("no device may do that: use the machine itself"))
+            }
+            (Self::Remote(remote), Required::Right(right)) => {
                 let came = remote.known()?;
                 engine.guest_may(&came.guest, right).map_err(|error| error::forbidden(error.to_string()))
             }
@@ -128,7 +129,7 @@ impl Who {
 
     /// The same for beginning a conversation, where it turns out that none is there.
     pub(crate) fn may_begin(&self, engine: &Engine) -> Result<(), RpcError> {
-        self.may(engine, Need::Right(Right::Prompt))
+        self.may(engine, Required::Right(Right::Prompt))
     }
 
     /// The same for the folder that it is to be in.

@@ -10,7 +10,7 @@ mod status;
 use std::sync::Arc;
 
 use ostler_door_rpc::{Head, RpcError};
-use ostler_engine::access::device::Right;
+use ostler_engine::access::device::{Required, Right};
 use ostler_engine::session::{Session, SessionError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -24,92 +24,65 @@ use crate::connection::{Conn, LateReply};
 use crate::error;
 use crate::frame::reply;
 
-/// What can be asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
-    Initialize,
-    SessionNew,
-    SessionClose,
-    SessionPrompt,
-    SessionCancel,
-    SessionApprove,
-    SessionList,
-    SessionListCode,
-    SessionMessages,
-    SessionState,
-    SessionGitBranch,
-    SessionConfigure,
-    SessionDelete,
-    Status,
-    Health,
-    AgentsStatus,
-    TuiList,
-    ConfigSections,
-    ConfigTemplates,
-    LogsSubscribe,
+macro_rules! methods {
+    ($($method:ident = $name:literal, $required:expr;)*) => {
+        /// What can be asked for.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Method {
+            $($method),*
+        }
+
+        /// Their names, which a client is told.
+        const NAMES: &[(&str, Method)] = &[$(($name, Method::$method)),*];
+
+        impl Method {
+            /// What a device must have for it, as at the native door.
+            fn required(self) -> Required {
+                match self {
+                    $(Self::$method => $required),*
+                }
+            }
+        }
+    };
 }
 
-/// Their names, which a client is told.
-const NAMES: &[(&str, Method)] = &[
-    ("initialize", Method::Initialize),
-    ("session/new", Method::SessionNew),
-    ("session/close", Method::SessionClose),
-    ("session/prompt", Method::SessionPrompt),
-    ("session/cancel", Method::SessionCancel),
-    ("session/approve", Method::SessionApprove),
-    ("session/list", Method::SessionList),
-    ("session/list-acp", Method::SessionListCode),
-    ("session/messages", Method::SessionMessages),
-    ("session/state", Method::SessionState),
-    ("session/git_branch", Method::SessionGitBranch),
-    ("session/configure", Method::SessionConfigure),
-    ("session/delete", Method::SessionDelete),
-    ("status", Method::Status),
-    ("health", Method::Health),
-    ("agents/status", Method::AgentsStatus),
-    ("tui/list", Method::TuiList),
-    ("config/sections", Method::ConfigSections),
-    ("config/templates", Method::ConfigTemplates),
-    ("logs/subscribe", Method::LogsSubscribe),
-];
+const VIEW: Required = Required::Right(Right::View);
+const PROMPT: Required = Required::Right(Right::Prompt);
+
+methods! {
+    Initialize = "initialize", Required::Nothing;
+    // To look at a session that is there; beginning one takes more.
+    SessionNew = "session/new", VIEW;
+    SessionClose = "session/close", PROMPT;
+    SessionPrompt = "session/prompt", PROMPT;
+    SessionCancel = "session/cancel", PROMPT;
+    // Which answers it may give, the inbox says.
+    SessionApprove = "session/approve", VIEW;
+    SessionList = "session/list", VIEW;
+    SessionListCode = "session/list-acp", VIEW;
+    SessionMessages = "session/messages", VIEW;
+    SessionState = "session/state", VIEW;
+    SessionGitBranch = "session/git_branch", VIEW;
+    SessionConfigure = "session/configure", PROMPT;
+    // What was said is gone with it.
+    SessionDelete = "session/delete", Required::Person;
+    Status = "status", VIEW;
+    Health = "health", VIEW;
+    AgentsStatus = "agents/status", VIEW;
+    TuiList = "tui/list", VIEW;
+    ConfigSections = "config/sections", VIEW;
+    ConfigTemplates = "config/templates", VIEW;
+    LogsSubscribe = "logs/subscribe", VIEW;
+}
 
 pub(crate) fn find(name: &str) -> Option<Method> {
     NAMES.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
-}
-
-/// What a device must be allowed to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
-    /// Nothing: to say who it is.
-    Nothing,
-    Right(Right),
-    /// It is for the person at the machine itself: no device may.
-    Person,
 }
 
 impl Method {
     /// The one that comes before all others.
     pub(crate) fn is_first(self) -> bool {
         self == Self::Initialize
-    }
-
-    /// What a device needs for it, as at the native door.
-    fn need(self) -> Need {
-        match self {
-            Self::Initialize => Need::Nothing,
-            // To look at a session that is there; beginning one takes more.
-            Self::SessionNew => Need::Right(Right::View),
-            // Which answers it may give, the inbox says.
-            Self::SessionApprove => Need::Right(Right::View),
-            Self::SessionList | Self::SessionListCode | Self::SessionMessages => Need::Right(Right::View),
-            Self::SessionState | Self::SessionGitBranch | Self::AgentsStatus => Need::Right(Right::View),
-            Self::Status | Self::Health | Self::TuiList => Need::Right(Right::View),
-            Self::ConfigSections | Self::ConfigTemplates | Self::LogsSubscribe => Need::Right(Right::View),
-            Self::SessionPrompt | Self::SessionCancel | Self::SessionClose => Need::Right(Right::Prompt),
-            Self::SessionConfigure => Need::Right(Right::Prompt),
-            // What was said is gone with it.
-            Self::SessionDelete => Need::Person,
-        }
     }
 }
 
@@ -122,7 +95,7 @@ pub(crate) async fn call(
     params: Map<String, Value>,
 ) -> LateReply {
     let known = method.is_first() || conn.introduced().is_some();
-    let allowed = if known { conn.who.may(&shared.engine, method.need()) } else { Err(error::not_initialised()) };
+    let allowed = if known { conn.who.may(&shared.engine, method.required()) } else { Err(error::not_initialised()) };
     if let Err(error) = allowed {
         return LateReply::reply(reply(&head, Err(error)));
     }

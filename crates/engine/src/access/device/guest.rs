@@ -28,6 +28,17 @@ impl Visitor {
     }
 }
 
+/// What a device must have to call a method of a protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Required {
+    /// Nothing: it tells nothing and changes nothing, or a device may always do it for itself.
+    Nothing,
+    /// This right. Some methods look further, at what they are asked to do.
+    Right(Right),
+    /// It is for a person at a terminal of the machine itself: no device may.
+    Person,
+}
+
 /// A device on one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guest {

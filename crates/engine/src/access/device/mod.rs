@@ -24,7 +24,7 @@ mod tailnet;
 
 use std::time::Duration;
 
-pub use guest::{Guest, SignedAnswer, Visitor};
+pub use guest::{Guest, Required, SignedAnswer, Visitor};
 pub use key::{Challenge, PublicKey};
 pub use offers::{Asks, Introduction, OfferError, OfferView, Offered, Standing, Terms};
 pub(crate) use pairing::Pairing;
