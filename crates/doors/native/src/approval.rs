@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes,
-    ChangesParams, DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams,
-    Timestamp, Unlock, Verdict,
+    ApprovalIdParams, ApprovalInfo, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes, ChangesParams,
+    DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp,
+    Unlock, Verdict,
 };
 use ostler_door_rpc::{decode_base64, push_base64};
 use ostler_engine::access::device::Right;
@@ -16,6 +16,7 @@ use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_s
 
 use crate::call::{Call, Who};
 use crate::news::newer_than;
+use crate::words::Translate;
 
 /// The longest it waits for a terminal: a command that ended is noticed by then.
 const TERMINAL_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -185,11 +186,7 @@ pub(crate) fn describe(approval: Approval) -> ApprovalInfo {
     let (diffs, rest) = changes_of(&ask.content);
     ApprovalInfo {
         id,
-        kind: match ask.kind {
-            AskKind::Command => ApprovalKind::Command,
-            AskKind::ToolUse => ApprovalKind::ToolUse,
-            AskKind::Question => ApprovalKind::Question,
-        },
+        kind: ask.kind.translated(),
         title: ask.title,
         privileged: ask.privileged,
         warnings: Vec::new(),

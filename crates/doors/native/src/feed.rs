@@ -6,18 +6,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_api::{
     Empty, ErrorKind, FeedChange, FeedChanges, FeedFile, FeedFollowParams, FeedFollowing, FeedGap, FeedGit, FeedKind,
-    FeedLost, FeedMissing, FeedPage, FeedReadParams, FeedUnfollowParams, FeedWatch, FileBecame, FilePath, RpcError,
-    Timestamp, methods,
+    FeedLost, FeedMissing, FeedPage, FeedReadParams, FeedUnfollowParams, FeedWatch, FilePath, RpcError, Timestamp,
+    methods,
 };
 use ostler_door_rpc::{Later, Watch, notify_of};
 use ostler_engine::access::device::Right;
-use ostler_engine::feed::{Change, FileChange, FileIs, Filter, GitStands, Happened, NoPosition, Opened, Position};
+use ostler_engine::feed::{Change, FileChange, Filter, GitStands, Happened, NoPosition, Opened, Position};
 use ostler_engine::{EventHead, EventStep, MayWait, Missing, Target};
 use serde::Serialize;
 
 use crate::call::Call;
 use crate::dispatch::{Client, Out, Request, Tag};
 use crate::watches::no_watch;
+use crate::words::Translate;
 
 /// Changes of a page: a screenful many times over, and less than a megabyte.
 const PAGE: usize = 1000;
@@ -113,15 +114,7 @@ fn missing(opened: &Opened) -> Option<FeedMissing> {
 }
 
 fn gap_of(first: u64, missing: Missing) -> FeedMissing {
-    FeedMissing { oldest: Position::after(first.saturating_sub(1)).to_string(), missing: missing_of(missing) }
-}
-
-fn missing_of(missing: Missing) -> ostler_api::Missing {
-    match missing {
-        Missing::LetGo => ostler_api::Missing::LetGo,
-        Missing::Damaged => ostler_api::Missing::Damaged,
-        Missing::Lost => ostler_api::Missing::Lost,
-    }
+    FeedMissing { oldest: Position::after(first.saturating_sub(1)).to_string(), missing: missing.translated() }
 }
 
 fn describe(change: Change) -> FeedChange {
@@ -154,13 +147,7 @@ fn describe(change: Change) -> FeedChange {
 
 fn file_of(change: FileChange) -> FeedFile {
     let FileChange { path, is, size, was } = change;
-    let became = match is {
-        FileIs::Created => FileBecame::Created,
-        FileIs::Modified => FileBecame::Modified,
-        FileIs::Deleted => FileBecame::Deleted,
-        FileIs::Renamed => FileBecame::Renamed,
-    };
-    FeedFile { path, change: Some(became), old_path: was, size }
+    FeedFile { path, change: Some(is.translated()), old_path: was, size }
 }
 
 fn git_of(stands: GitStands) -> FeedGit {

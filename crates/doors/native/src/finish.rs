@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use ostler_api::{
-    ErrorKind, FilePath, FinishHow as How, FinishStanding, RpcError, SessionFinishParams, SessionFinished,
-    SessionFinishing, SessionIdParams,
+    ErrorKind, FilePath, FinishHow, FinishStanding, RpcError, SessionFinishParams, SessionFinished, SessionFinishing,
+    SessionIdParams,
 };
 use ostler_engine::MayWait;
 use ostler_engine::access::device::Right;
 use ostler_engine::session::Session;
 use ostler_engine::workspace::work::GitError;
-use ostler_engine::workspace::{Finish, FinishError, FinishHow, FinishStep, FinishedTree, Standing, UndoError};
+use ostler_engine::workspace::{Finish, FinishError, FinishStep, FinishedTree, Standing, UndoError};
 use ostler_story::words;
 
 use crate::call::Call;
@@ -18,21 +18,18 @@ use crate::info::{describe, disk, of_session};
 use crate::place::{of_busy, of_git, path};
 use crate::reach::refusal;
 use crate::session::own;
+use crate::words::Translate;
 
 /// Answers with the next step.
 pub(crate) async fn finish(call: Arc<Call>, params: SessionFinishParams) -> Result<SessionFinishing, RpcError> {
     // A merge changes a folder that is no session's, and a proposal runs the user's own program: also what starting a command
     // needs.
-    if matches!(params.how, Some(How::Merge | How::PullRequest)) {
+    if matches!(params.how, Some(FinishHow::Merge | FinishHow::PullRequest)) {
         call.needs(Right::TypeIntoTerminals)?;
     }
     let session = allowed(&call, &params.id, params.how.is_some())?;
     let finish = Finish {
-        how: params.how.map(|how| match how {
-            How::Merge => FinishHow::Merge,
-            How::PullRequest => FinishHow::PullRequest,
-            How::Discard => FinishHow::Discard,
-        }),
+        how: params.how.map(Translate::translated),
         into: params.into.map(|into| into.0.into_os_string()),
         message: params.message,
     };

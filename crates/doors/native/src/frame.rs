@@ -6,6 +6,8 @@ use ostler_api::{Exit, Timestamp};
 use ostler_door_rpc::{notify, push_base64};
 use ostler_engine::{FrameHead, Kind, Missing};
 
+use crate::words::Translate;
+
 /// Bytes of output.
 pub(crate) fn push_frame(watch: u64, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) {
     let stream = if head.kind == Kind::Stderr { "stderr" } else { "stdout" };
@@ -37,11 +39,8 @@ pub(crate) fn push_gap(watch: u64, first_seq: u64, missing: Missing, out: &mut V
 
 /// Why something is missing, in the words of the protocol.
 pub(crate) fn word(missing: Missing) -> &'static str {
-    match missing {
-        Missing::LetGo => "let_go",
-        Missing::Damaged => "damaged",
-        Missing::Lost => "lost",
-    }
+    let missing: ostler_api::Missing = missing.translated();
+    missing.as_str()
 }
 
 pub(crate) fn push_lost(watch: u64, message: &str, out: &mut Vec<u8>) {

@@ -4,22 +4,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ostler_api::{
-    ErrorKind, HistoryChanged, HistoryElement, HistoryElementKind, HistoryEntry, HistoryEvidence, HistoryFound,
-    HistoryFoundIn, HistoryHit, HistoryIdParams, HistoryList, HistoryListParams, HistoryMessage, HistoryMessages,
-    HistoryMessagesParams, HistoryRunning, HistorySearchParams, HistorySpeaker, RpcError, SessionUsage, Timestamp,
+    ErrorKind, HistoryElement, HistoryElementKind, HistoryEntry, HistoryFound, HistoryFoundIn, HistoryHit,
+    HistoryIdParams, HistoryList, HistoryListParams, HistoryMessage, HistoryMessages, HistoryMessagesParams,
+    HistoryRunning, HistorySearchParams, RpcError, SessionUsage, Timestamp,
 };
 use ostler_engine::history::{
-    Begin, Changed, Entry, Evidence, Filter, History, HistoryError, Hit, Meant, Needle, Page, Placed, Position,
-    Running, Searched, Wanted,
+    Begin, Entry, Filter, History, HistoryError, Hit, Meant, Needle, Page, Placed, Position, Running, Searched, Wanted,
 };
 use ostler_engine::session::View;
 use ostler_engine::{MayWait, Target};
-use ostler_story::{Element, Speaker, ToolCall, Usage};
+use ostler_story::{Element, ToolCall, Usage};
 
 use crate::call::Call;
 use crate::info::{disk, listed};
 use crate::pieces::diffs;
-use crate::session::{status_of, usage_of};
+use crate::session::usage_of;
+use crate::words::Translate;
 
 /// Conversations of one answer: some hundred bytes each.
 const LIST_MAX: usize = 2000;
@@ -107,12 +107,7 @@ pub(crate) fn get(wait: &MayWait, call: &Call, params: HistoryIdParams) -> Resul
 }
 
 fn running(running: Running) -> HistoryRunning {
-    let evidence = match running.evidence {
-        Evidence::Argument => HistoryEvidence::Argument,
-        Evidence::OpenFile => HistoryEvidence::OpenFile,
-        Evidence::Recent => HistoryEvidence::Recent,
-    };
-    HistoryRunning { pid: running.pid, evidence }
+    HistoryRunning { pid: running.pid, evidence: running.evidence.translated() }
 }
 
 fn describe(history: &History<'_>, entry: Entry) -> HistoryEntry {
@@ -132,7 +127,7 @@ fn describe(history: &History<'_>, entry: Entry) -> HistoryEntry {
         id,
         agent,
         conversation: recorded.or_else(|| session.as_ref()?.agent_session.clone()),
-        status: session.as_ref().map(|view| status_of(view.status)),
+        status: session.as_ref().map(|view| view.status.translated()),
         title: session.as_ref().and_then(|view| view.name.clone().or_else(|| view.title.clone())).or(summary.title),
         model: summary.model.or_else(|| session.as_ref()?.reported_model.clone()),
         began: summary.began_ms.or(session.as_ref().map(|view| view.created_ms)).map(Timestamp::from_millis),
@@ -192,20 +187,9 @@ pub(crate) fn messages(
         older,
         next: next.to_string(),
         newer,
-        changed: changed.map(|how| match how {
-            Changed::Truncated => HistoryChanged::Truncated,
-            Changed::Replaced => HistoryChanged::Replaced,
-        }),
+        changed: changed.map(Translate::translated),
         unread,
     })
-}
-
-fn speaker(speaker: Speaker) -> HistorySpeaker {
-    match speaker {
-        Speaker::Person => HistorySpeaker::Person,
-        Speaker::Agent => HistorySpeaker::Agent,
-        Speaker::Program => HistorySpeaker::Program,
-    }
 }
 
 fn message(placed: Placed) -> HistoryMessage {
@@ -214,7 +198,7 @@ fn message(placed: Placed) -> HistoryMessage {
         position: position.to_string(),
         id: message.id,
         time: message.time_ms.map(Timestamp::from_millis),
-        speaker: speaker(message.speaker),
+        speaker: message.speaker.translated(),
         elements: message.elements.into_iter().map(element).collect(),
         cut,
     }
@@ -304,7 +288,7 @@ fn hit(hit: Hit) -> HistoryHit {
     HistoryHit {
         position: hit.position.to_string(),
         time: hit.time_ms.map(Timestamp::from_millis),
-        speaker: speaker(hit.speaker),
+        speaker: hit.speaker.translated(),
         kind: hit.what.to_owned(),
         around: hit.around,
     }

@@ -6,30 +6,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ostler_api::{
-    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState,
-    KeeperUpgrade, KeyParams, LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, SettingInfo,
-    Status, Stopped,
+    API_VERSION, AgentInfo, AgentList, AgentsParams, Empty, ErrorKind, Hello, HelloParams, InstanceState, KeyParams,
+    LoginState, Metrics, PruneParams, PruneResult, RpcError, SessionStatus, SettingInfo, Status, Stopped,
 };
 use ostler_engine::session::{AgentHere, Login};
-use ostler_engine::{KillPlan, MayWait, Process, Space, Target, Upgrade};
+use ostler_engine::{KillPlan, MayWait, Process, Space, Target};
 use ostler_story::Drive;
 
 use crate::call::Call;
 use crate::session;
+use crate::words::Translate;
 
 /// The oldest protocol version that this daemon still speaks.
 const OLDEST: u32 = 1;
 const TERM: i32 = 15;
 /// Long enough for an answer to reach the client before the daemon goes.
 const LAST_WORDS: Duration = Duration::from_millis(50);
-
-fn upgrade(of_keeper: Upgrade) -> KeeperUpgrade {
-    match of_keeper {
-        Upgrade::Pending => KeeperUpgrade::Pending,
-        Upgrade::Done => KeeperUpgrade::Done,
-        Upgrade::Failed => KeeperUpgrade::Failed,
-    }
-}
 
 pub(crate) fn hello(call: &Call, params: HelloParams) -> Result<Hello, RpcError> {
     if params.version < OLDEST {
@@ -61,7 +53,7 @@ pub(crate) fn status(wait: &MayWait, call: &Call, _: Empty) -> Result<Status, Rp
         program: identity.program,
         pid: std::process::id(),
         keeper_pid: Some(stats.keeper_pid),
-        keeper_upgrade: stats.keeper_upgrade.map(upgrade),
+        keeper_upgrade: stats.keeper_upgrade.map(Translate::translated),
         started: identity.started,
         doors: call.shared.instance.doors(),
         running: stats.running as u64,

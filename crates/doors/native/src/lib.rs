@@ -38,6 +38,7 @@ mod site;
 mod table;
 mod watches;
 mod web;
+mod words;
 mod workspace;
 
 pub use instance::agent_info;

@@ -13,6 +13,8 @@ use ostler_story::{
 };
 use serde::Serialize;
 
+use crate::words::Translate;
+
 /// What a record tells after everything that the story has heard before.
 pub(crate) fn told(story: &mut Story, head: &EventHead, payload: &[u8]) -> Vec<SessionPiece> {
     let at_end = head.source != 0 && head.src_end == u64::MAX;
@@ -139,12 +141,8 @@ fn prompted(kind: PieceKind, prompt: Prompt) -> SessionPiece {
 }
 
 fn worded(kind: PieceKind, voice: Option<Voice>, text: String) -> SessionPiece {
-    let voice = voice.map(|voice| match voice {
-        Voice::Answer => PieceVoice::Answer,
-        Voice::Thought => PieceVoice::Thought,
-    });
     let (text, cut) = bounded(text);
-    SessionPiece { voice, text: Some(text), cut, ..SessionPiece::new(kind) }
+    SessionPiece { voice: voice.map(Translate::translated), text: Some(text), cut, ..SessionPiece::new(kind) }
 }
 
 fn tool(call: ToolCall) -> SessionPiece {

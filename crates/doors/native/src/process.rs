@@ -12,7 +12,7 @@ use ostler_api::{
 use ostler_door_rpc::{After, Later, Watch, called, decode_base64};
 use ostler_engine::{
     Bearer, Caller, Engine, Journal, KillOutcome, KillPlan, LineStart, MayWait, NameTaken, Origin, Process,
-    RenameError, ResolveError, Scope, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
+    RenameError, ResolveError, SpawnError, SpawnRequest, StdinError, Target, Viewer, WinSize,
 };
 
 use crate::call::{Call, Who};
@@ -20,6 +20,7 @@ use crate::dispatch::{Client, Out, Request, Tag};
 use crate::info::{self, describe, disk, of_process, of_session};
 use crate::reach::shown_process;
 use crate::watches::no_watch;
+use crate::words::Translate;
 
 const TERM: i32 = 15;
 /// 64 bits: nobody draws the same number twice.
@@ -205,13 +206,8 @@ pub(crate) fn signal(wait: &MayWait, call: &Call, params: SignalParams) -> Resul
     if !process.is_running() {
         return Err(RpcError::new(ErrorKind::Refused, format!("{} has ended", of_process(&process))));
     }
-    let scope = match params.scope.unwrap_or(SignalScope::Group) {
-        SignalScope::Process => Scope::Process,
-        SignalScope::Group => Scope::Group,
-        SignalScope::Tree => Scope::Tree,
-    };
     if params.key.is_none_or(|key| call.engine().first_use(wait, &format!("signal {} {key}", process.id()))) {
-        process.signal(params.signal, scope);
+        process.signal(params.signal, params.scope.unwrap_or(SignalScope::Group).translated());
     }
     Ok(Empty {})
 }

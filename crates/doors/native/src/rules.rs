@@ -2,9 +2,9 @@
 
 use ostler_api::{
     AuditEntry, AuditPage, AuditReadParams, AuditVerified, Empty, ErrorKind, RpcError, RuleAddParams, RuleAffirmParams,
-    RuleEffect, RuleInfo, RuleList, RuleNameParams, RuleNames, SettingInfo, Timestamp,
+    RuleInfo, RuleList, RuleNameParams, RuleNames, SettingInfo, Timestamp,
 };
-use ostler_engine::approval::{Effect, Entry, HeldRule, NewRule, RuleScope};
+use ostler_engine::approval::{Entry, HeldRule, NewRule, RuleScope};
 use ostler_engine::session::{Session, SessionError};
 use ostler_engine::{MayWait, Target};
 use ostler_story::{ArgPattern, Pattern, json_of};
@@ -12,6 +12,7 @@ use ostler_story::{ArgPattern, Pattern, json_of};
 use crate::approval::{failed, refusal};
 use crate::call::Call;
 use crate::info;
+use crate::words::Translate;
 
 /// Entries in one answer: some hundred kilobytes.
 const PAGE: u64 = 1000;
@@ -50,7 +51,7 @@ pub(crate) fn add(wait: &MayWait, call: &Call, params: RuleAddParams) -> Result<
     };
     let now = Timestamp::now().as_micros() / 1000;
     let rule = NewRule {
-        effect: if params.effect == RuleEffect::Allow { Effect::Allow } else { Effect::Deny },
+        effect: params.effect.translated(),
         scope,
         title: title(&stages),
         pattern: Pattern::Command {
@@ -139,7 +140,7 @@ fn title(stages: &[Vec<ArgPattern>]) -> String {
 fn describe(held: HeldRule) -> RuleInfo {
     let HeldRule { rule, suspended, digest, content } = held;
     RuleInfo {
-        effect: if rule.effect == Effect::Allow { RuleEffect::Allow } else { RuleEffect::Deny },
+        effect: rule.effect.translated(),
         scope: match &rule.scope {
             RuleScope::Session { session } => format!("session {session}"),
             RuleScope::Workspace { path } => format!("workspace {path}"),

@@ -11,14 +11,15 @@ use ostler_api::{
 };
 use ostler_door_rpc::Later;
 use ostler_engine::MayWait;
-use ostler_engine::workspace::content::{Case, ContentQuery, FoundLine};
-use ostler_engine::workspace::names::{Filters, IndexedFile, NameQuery, QueryMode};
+use ostler_engine::workspace::content::{ContentQuery, FoundLine};
+use ostler_engine::workspace::names::{Filters, IndexedFile, NameQuery};
 use ostler_engine::workspace::{IndexStatus, Phase, WatchError, WatchLease, WorkspaceIndex, beneath};
 
 use crate::call::Call;
 use crate::dispatch::{Client, Out, Request};
 use crate::place::{Placed, bad, path, seen};
 use crate::watches::no_watch;
+use crate::words::Translate;
 
 /// Names of an answer, when nobody says how many.
 const NAMES: usize = 50;
@@ -57,12 +58,7 @@ fn refused(error: &WatchError) -> RpcError {
 
 pub(crate) fn names(wait: &MayWait, call: &Call, params: SearchNamesParams) -> Result<SearchNames, RpcError> {
     let index = index(wait, call, &params)?;
-    let mode = match params.mode.unwrap_or(SearchMode::Fuzzy) {
-        SearchMode::Fuzzy => QueryMode::Fuzzy,
-        SearchMode::Exact => QueryMode::Exact,
-        SearchMode::Prefix => QueryMode::Prefix,
-        SearchMode::Extension => QueryMode::Extension,
-    };
+    let mode = params.mode.unwrap_or(SearchMode::Fuzzy).translated();
     let limit = if params.limit == 0 { NAMES } else { params.limit as usize };
     let filters = filters(params.filters);
     let query = NameQuery { text: params.query, mode, filters, limit, offset: params.skip as usize };
@@ -111,11 +107,7 @@ pub(crate) fn content(
     let query = ContentQuery {
         pattern: params.query,
         regex: params.regex,
-        case: match params.case.unwrap_or(SearchCase::Smart) {
-            SearchCase::Smart => Case::Smart,
-            SearchCase::Sensitive => Case::Sensitive,
-            SearchCase::Insensitive => Case::Insensitive,
-        },
+        case: params.case.unwrap_or(SearchCase::Smart).translated(),
         word: params.word,
         context: (params.before as usize, params.after as usize),
         folder: params.path.0,

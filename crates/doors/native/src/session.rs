@@ -16,7 +16,7 @@ use ostler_door_rpc::{Later, Watch, push_base64};
 use ostler_engine::access::device::Right;
 use ostler_engine::session::{
     Change, ChangeError, CreateError, GoneOn, Interrupt, NewScreen, NewSession, NewTree, Prompt, PromptError, Queue,
-    ScreenError, Session, SessionError, Spent, Status, TreeError, TreeFate, View,
+    ScreenError, Session, SessionError, Spent, TreeError, TreeFate, View,
 };
 use ostler_engine::{MayWait, SpawnError, Target, WinSize};
 use ostler_story::{Agent, Block, Limit};
@@ -26,6 +26,7 @@ use crate::dispatch::{Client, Out, Request, Tag};
 use crate::info::{self, disk, of_process, of_session};
 use crate::reach::{refusal, shown_session};
 use crate::watches::no_watch;
+use crate::words::Translate;
 
 /// What this door is called in journals.
 const DOOR: &str = "native";
@@ -158,7 +159,7 @@ pub(crate) fn count(call: &Call) -> [(SessionStatus, u64); 6] {
     use SessionStatus::{Closed, Failed, Idle, Interrupted, Running, Waiting};
     let mut counts = [Idle, Running, Waiting, Interrupted, Failed, Closed].map(|status| (status, 0));
     for session in call.engine().sessions().list() {
-        let status = status_of(session.view().status);
+        let status: SessionStatus = session.view().status.translated();
         for (_, count) in counts.iter_mut().filter(|(known, _)| *known == status) {
             *count += 1;
         }
@@ -430,17 +431,6 @@ fn first(wait: &MayWait, call: &Call, verb: &str, id: &str, key: Option<&str>) -
     key.is_none_or(|key| call.engine().first_use(wait, &format!("session {verb} {id} {key}")))
 }
 
-pub(crate) fn status_of(status: Status) -> SessionStatus {
-    match status {
-        Status::Idle => SessionStatus::Idle,
-        Status::Running => SessionStatus::Running,
-        Status::Waiting => SessionStatus::Waiting,
-        Status::Interrupted => SessionStatus::Interrupted,
-        Status::Failed => SessionStatus::Failed,
-        Status::Closed => SessionStatus::Closed,
-    }
-}
-
 pub(crate) fn describe_session(view: View) -> SessionInfo {
     SessionInfo {
         id: view.id,
@@ -458,7 +448,7 @@ pub(crate) fn describe_session(view: View) -> SessionInfo {
         agent_session: view.agent_session,
         lifetime: view.lifetime,
         door: view.door,
-        status: status_of(view.status),
+        status: view.status.translated(),
         why: view.why,
         rebooted: view.rebooted,
         logged_out: view.logged_out,

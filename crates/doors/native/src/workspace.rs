@@ -1,7 +1,7 @@
 //! `workspace.*`: files beneath a folder.
 
 use ostler_api::{
-    FileKind, FileStat, ListedFile, RpcError, Timestamp, TreeFile, WorkspaceFile, WorkspaceList, WorkspaceListParams,
+    FileStat, ListedFile, RpcError, Timestamp, TreeFile, WorkspaceFile, WorkspaceList, WorkspaceListParams,
     WorkspaceReadParams, WorkspaceTree, WorkspaceTreeParams, WorkspaceWriteParams, WorkspaceWritten,
 };
 use ostler_door_rpc::{decode_base64, push_base64};
@@ -12,6 +12,7 @@ use ostler_engine::workspace::beneath::{
 
 use crate::call::Call;
 use crate::place::{bad, of_file, owned, path, seen};
+use crate::words::Translate;
 
 /// Large for a source file, small for a message.
 const READ_USUALLY: u64 = 1 << 20;
@@ -91,12 +92,6 @@ fn listed(entry: &Listed) -> ListedFile {
 }
 
 fn stat(stat: &Stated) -> FileStat {
-    let kind = match stat.kind {
-        beneath::FileKind::File => FileKind::File,
-        beneath::FileKind::Folder => FileKind::Folder,
-        beneath::FileKind::Link => FileKind::Link,
-        beneath::FileKind::Special => FileKind::Special,
-    };
     let modified = Timestamp::from_micros(u64::try_from(stat.modified_ns / 1000).unwrap_or(0));
-    FileStat { kind, size: stat.size, modified, mode: stat.mode }
+    FileStat { kind: stat.kind.translated(), size: stat.size, modified, mode: stat.mode }
 }

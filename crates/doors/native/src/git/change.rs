@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use ostler_api::{
     Empty, FilePath, GitBranchCreateParams, GitBranchDeleteParams, GitDiscardParams, GitDiscarded, GitParams,
     GitPatchParams, GitPaths, GitPathsParams, GitRemoteAddParams, GitRemoteRemoveParams, GitRestoreParams,
-    GitStashParams, GitStashTake, GitStashTakeParams, RpcError,
+    GitStashParams, GitStashTakeParams, RpcError,
 };
 use ostler_engine::MayWait;
-use ostler_engine::workspace::work::{Discard, GitError, StashTake, WorkTree};
+use ostler_engine::workspace::work::{Discard, GitError, WorkTree};
 
 use super::look::{kept_changes, paths};
 use crate::call::Call;
 use crate::place::{Placed, of_busy, of_git, owned};
+use crate::words::Translate;
 
 /// Does something in the repository's turn.
 fn change<T>(
@@ -95,13 +96,8 @@ pub(crate) fn stash(wait: &MayWait, call: &Call, params: GitStashParams) -> Resu
 }
 
 pub(crate) fn stash_take(wait: &MayWait, call: &Call, params: GitStashTakeParams) -> Result<Empty, RpcError> {
-    let how = match params.how {
-        GitStashTake::Pop => StashTake::Pop,
-        GitStashTake::Apply => StashTake::Apply,
-        GitStashTake::Drop => StashTake::Drop,
-    };
     let what = (&params, "git stash", params.key.as_deref());
-    once(wait, call, what, |tree| tree.take_stash(&params.commit, how))
+    once(wait, call, what, |tree| tree.take_stash(&params.commit, params.how.translated()))
 }
 
 pub(crate) fn merge_abort(wait: &MayWait, call: &Call, params: GitParams) -> Result<Empty, RpcError> {

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use ostler_api::{
     FilePath, GitBranch, GitBranchList, GitChange, GitCommit, GitDiff, GitDiffOf, GitDiffParams, GitFileDiff, GitKept,
-    GitKeptList, GitLog, GitLogParams, GitOperation, GitParams, GitRemote, GitRemoteList, GitStashList, GitStashed,
-    GitStatus, GitStatusParams, GitUntracked, GitWorktree, GitWorktreeList, RpcError,
+    GitKeptList, GitLog, GitLogParams, GitParams, GitRemote, GitRemoteList, GitStashList, GitStashed, GitStatus,
+    GitStatusParams, GitUntracked, GitWorktree, GitWorktreeList, RpcError,
 };
 use ostler_engine::MayWait;
 use ostler_engine::session::Status as SessionStatus;
 use ostler_engine::workspace::work::{
-    BranchInfo, Change, DiffOf, Diffs, FileDiff, KEEP_FOR, KeptChanges, LineCounts, LogEntry, Operation, Patch,
-    Untracked, WorkTree,
+    BranchInfo, Change, DiffOf, Diffs, FileDiff, KEEP_FOR, KeptChanges, LineCounts, LogEntry, Patch, WorkTree,
 };
 
 use crate::call::Call;
 use crate::info::disk;
 use crate::place::{Placed, bad, of_git, path, second, seen};
+use crate::words::Translate;
 
 /// Entries of one list.
 const LIST_MAX: usize = 10_000;
@@ -31,11 +31,7 @@ fn tree(wait: &MayWait, call: &Call, params: &impl Placed) -> Result<WorkTree, R
 
 pub(crate) fn status(wait: &MayWait, call: &Call, params: GitStatusParams) -> Result<GitStatus, RpcError> {
     let root = seen(wait, call, &params)?;
-    let untracked = match params.untracked.unwrap_or(GitUntracked::Folders) {
-        GitUntracked::No => Untracked::No,
-        GitUntracked::Folders => Untracked::Folders,
-        GitUntracked::All => Untracked::All,
-    };
+    let untracked = params.untracked.unwrap_or(GitUntracked::Folders).translated();
     let failed = |error| of_git(call, error);
     let (top, mut status, lines) = if params.lines {
         let tree = crate::place::tree(wait, call, root)?;
@@ -62,7 +58,7 @@ pub(crate) fn status(wait: &MayWait, call: &Call, params: GitStatusParams) -> Re
         upstream: name(&status.branch.upstream),
         ahead: status.branch.ahead_behind.map(|(ahead, _)| ahead),
         behind: status.branch.ahead_behind.map(|(_, behind)| behind),
-        operation: status.operation.map(operation),
+        operation: status.operation.map(Translate::translated),
         shallow: status.shallow,
         staged: staged.map(|change| changed(change, letter(change.index), &staged_lines)).collect(),
         unstaged: unstaged.map(|change| changed(change, letter(change.work), &unstaged_lines)).collect(),
@@ -71,16 +67,6 @@ pub(crate) fn status(wait: &MayWait, call: &Call, params: GitStatusParams) -> Re
         cut: lengths.iter().any(|length| *length > LIST_MAX),
         filters_left_out: status.filters_left_out,
     })
-}
-
-fn operation(operation: Operation) -> GitOperation {
-    match operation {
-        Operation::Merge => GitOperation::Merge,
-        Operation::Rebase => GitOperation::Rebase,
-        Operation::CherryPick => GitOperation::CherryPick,
-        Operation::Revert => GitOperation::Revert,
-        Operation::Bisect => GitOperation::Bisect,
-    }
 }
 
 fn changed(change: &Change<PathBuf>, status: String, lines: &LineCounts) -> GitChange {
