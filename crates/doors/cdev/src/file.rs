@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error};
 use crate::method::Call;
-use crate::place::{of_file, shown};
+use crate::place::shown;
 
 /// A file that is larger is not given by its beginning: nobody means that.
 const WHOLE_MAX: u64 = 10 << 20;
@@ -121,12 +121,12 @@ pub(crate) fn get(wait: &MayWait, call: &Call, params: GetParams) -> Result<File
     let length = params.length.unwrap_or(most).min(most);
     // A part that is asked for is given of any file.
     let whole = params.offset.is_none() && params.length.is_none();
-    let size = root.stat(&path).map_err(|error| of_file(&error))?.size;
+    let size = root.stat(&path)?.size;
     if whole && size > WHOLE_MAX {
         let message = format!("{}: {size} bytes; ask for a part: `offset`, `length`", params.path);
         return Err(Error::new(Code::FileTooLarge, message).with("size", size).with("max_size", WHOLE_MAX));
     }
-    let found = root.read(&path, Range::Part { offset, length }).map_err(|error| of_file(&error))?;
+    let found = root.read(&path, Range::Part { offset, length })?;
     let total = found.stat.size.max(offset + found.content.bytes().len() as u64);
     let (content, encoding, size) = match found.content {
         Content::Text(text) => {
@@ -162,12 +162,12 @@ fn cut_text(bytes: &[u8], is_cut: bool) -> Option<&str> {
 pub(crate) fn list(wait: &MayWait, call: &Call, params: ListParams) -> Result<List, Error> {
     let path = within(&params.path)?;
     let root = call.root(wait, &call.folder(params.workspace_id.as_deref())?)?;
-    let missing = |error: &BeneathError| match error {
+    let missing = |error: BeneathError| match error {
         BeneathError::Missing(_) => Error::new(Code::FolderNotFound, error.to_string()),
         BeneathError::NotAFolder(_) => Error::params(error.to_string()),
-        error => of_file(error),
+        error => error.into(),
     };
-    let page = root.list(&path, None, LIST_MAX, true).map_err(|error| missing(&error))?;
+    let page = root.list(&path, None, LIST_MAX, true).map_err(missing)?;
     let mut entries: Vec<Entry> = page.entries.iter().filter_map(entry).collect();
     entries.sort_by(by_kind_and_name);
     Ok(List { path: shown(&path), total_count: entries.len(), entries })

@@ -48,6 +48,14 @@ pub(crate) struct Call {
     pub(crate) connection: Option<Arc<Connection>>,
 }
 
+impl Call {
+    /// The WebSocket, for what makes no sense without one.
+    pub(crate) fn socket(&self, what: &str) -> Result<&Arc<Connection>, Error> {
+        let none = || Error::params(format!("{what} needs a WebSocket: REST has no events"));
+        self.connection.as_ref().ok_or_else(none)
+    }
+}
+
 /// What a method said, written out.
 pub(crate) type Outcome = Result<Box<RawValue>, Error>;
 

@@ -81,13 +81,13 @@ impl Call {
     /// The files of a workspace.
     pub(crate) fn root(&self, wait: &MayWait, folder: &Path) -> Result<Root, Error> {
         self.reaches(wait, folder)?;
-        self.state.engine.root(wait, folder).map_err(|error| of_file(&error))
+        Ok(self.state.engine.root(wait, folder)?)
     }
 
     /// The git of a workspace.
     pub(crate) fn tree(&self, wait: &MayWait, folder: &Path) -> Result<WorkTree, Error> {
         let root = self.root(wait, folder)?;
-        self.state.engine.work_tree(wait, root).map_err(|error| of_git(&error))
+        Ok(self.state.engine.work_tree(wait, root)?)
     }
 
     /// The right to change a repository.
@@ -106,37 +106,43 @@ impl Call {
 }
 
 /// Why a file was not shown.
-pub(crate) fn of_file(error: &BeneathError) -> Error {
-    let (code, path) = match error {
-        BeneathError::Outside(path) | BeneathError::NotAbsolute(path) => (Code::PathTraversal, path),
-        BeneathError::TooLarge { path, size, limit } => {
-            let said = Error::new(Code::FileTooLarge, error.to_string()).with("path", shown(path));
-            return said.with("size", *size).with("max_size", *limit);
-        }
-        BeneathError::TooMany { path, .. } => (Code::FileTooLarge, path),
-        BeneathError::NotAFolder(path) => (Code::FolderNotFound, path),
-        BeneathError::Missing(path) | BeneathError::Folder(path) | BeneathError::Special(path) => {
-            (Code::FileNotFound, path)
-        }
-        BeneathError::Denied(path)
-        | BeneathError::Git(path)
-        | BeneathError::Link(path)
-        | BeneathError::Exists(path)
-        | BeneathError::Changed(path)
-        | BeneathError::Io { path, .. } => (Code::FileUnreadable, path),
-    };
-    Error::new(code, error.to_string()).with("path", shown(path))
+impl From<BeneathError> for Error {
+    fn from(error: BeneathError) -> Self {
+        let (code, path) = match &error {
+            BeneathError::Outside(path) | BeneathError::NotAbsolute(path) => (Code::PathTraversal, path),
+            BeneathError::TooLarge { path, size, limit } => {
+                let said = Self::new(Code::FileTooLarge, error.to_string()).with("path", shown(path));
+                return said.with("size", *size).with("max_size", *limit);
+            }
+            BeneathError::TooMany { path, .. } => (Code::FileTooLarge, path),
+            BeneathError::NotAFolder(path) => (Code::FolderNotFound, path),
+            BeneathError::Missing(path) | BeneathError::Folder(path) | BeneathError::Special(path) => {
+                (Code::FileNotFound, path)
+            }
+            BeneathError::Denied(path)
+            | BeneathError::Git(path)
+            | BeneathError::Link(path)
+            | BeneathError::Exists(path)
+            | BeneathError::Changed(path)
+            | BeneathError::Io { path, .. } => (Code::FileUnreadable, path),
+        };
+        Self::new(code, error.to_string()).with("path", shown(path))
+    }
 }
 
 /// Why git did not do it.
-pub(crate) fn of_git(error: &GitError) -> Error {
-    let code = match error {
-        GitError::File(error) => return of_file(error),
-        GitError::NotARepository(_) | GitError::Bare(_) => Code::NotARepository,
-        GitError::Path(path) => return Error::new(Code::PathTraversal, error.to_string()).with("path", shown(path)),
-        _ => Code::Git,
-    };
-    Error::new(code, error.to_string())
+impl From<GitError> for Error {
+    fn from(error: GitError) -> Self {
+        let code = match error {
+            GitError::File(error) => return error.into(),
+            GitError::NotARepository(_) | GitError::Bare(_) => Code::NotARepository,
+            GitError::Path(ref path) => {
+                return Self::new(Code::PathTraversal, error.to_string()).with("path", shown(path));
+            }
+            _ => Code::Git,
+        };
+        Self::new(code, error.to_string())
+    }
 }
 
 /// A path as clients know it.
@@ -161,9 +167,9 @@ mod tests {
 
     #[test]
     fn what_leads_out_is_told_apart_from_what_is_not_there() {
-        assert_eq!(of_file(&BeneathError::Outside("x".into())).code, Code::PathTraversal);
-        assert_eq!(of_file(&BeneathError::Missing("x".into())).code, Code::FileNotFound);
-        assert_eq!(of_git(&GitError::Path("../x".into())).code, Code::PathTraversal);
-        assert_eq!(of_git(&GitError::Asked("nothing is staged")).code, Code::Git);
+        assert_eq!(Error::from(BeneathError::Outside("x".into())).code, Code::PathTraversal);
+        assert_eq!(Error::from(BeneathError::Missing("x".into())).code, Code::FileNotFound);
+        assert_eq!(Error::from(GitError::Path("../x".into())).code, Code::PathTraversal);
+        assert_eq!(Error::from(GitError::Asked("nothing is staged")).code, Code::Git);
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{Code, Error};
 use crate::file::{modified, within};
 use crate::method::Call;
 use crate::place::{name_of, shown};
+use crate::session::{Order, most};
 use crate::workspace::WhichParams;
 
 const SEARCH_USUALLY: usize = 50;
@@ -191,7 +192,7 @@ pub(crate) fn search(wait: &MayWait, call: &Call, params: SearchParams) -> Resul
             binary: params.exclude_binaries.unwrap_or(true).then_some(false),
             ..by_size(params.extensions, params.min_size, params.max_size)
         },
-        limit: params.limit.filter(|limit| *limit > 0).unwrap_or(SEARCH_USUALLY).min(SEARCH_MAX),
+        limit: most(params.limit, SEARCH_USUALLY, SEARCH_MAX),
         offset: params.offset,
     };
     let found = with_index(wait, call, params.workspace_id.as_deref(), |index, _| Ok(index.search(wait, &query)))?;
@@ -224,7 +225,7 @@ pub(crate) struct ListParams {
     #[serde(alias = "sort")]
     pub(crate) sort_by: SortBy,
     #[serde(alias = "order")]
-    pub(crate) sort_order: crate::session::Order,
+    pub(crate) sort_order: Order,
     pub(crate) extensions: Vec<String>,
     pub(crate) min_size: Option<u64>,
     pub(crate) max_size: Option<u64>,
@@ -265,7 +266,7 @@ fn no_folder(path: &str) -> Error {
 
 pub(crate) fn list(wait: &MayWait, call: &Call, params: ListParams) -> Result<List, Error> {
     let folder = within(&params.directory)?;
-    let limit = params.limit.filter(|limit| *limit > 0).unwrap_or(LIST_USUALLY).min(LIST_MAX);
+    let limit = most(params.limit, LIST_USUALLY, LIST_MAX);
     let query = ListQuery {
         folder: folder.clone(),
         recursive: params.recursive,
@@ -275,7 +276,7 @@ pub(crate) fn list(wait: &MayWait, call: &Call, params: ListParams) -> Result<Li
             SortBy::Modified => Sort::Modified,
             SortBy::Path => Sort::Path,
         },
-        descending: params.sort_order == crate::session::Order::Desc,
+        descending: params.sort_order == Order::Desc,
         filters: by_size(params.extensions, params.min_size, params.max_size),
         limit,
         offset: params.offset,
@@ -345,7 +346,7 @@ fn node(found: &TreeNode, name: Option<String>, depth: usize) -> Tree {
 
 pub(crate) fn tree(wait: &MayWait, call: &Call, params: TreeParams) -> Result<Tree, Error> {
     let path = within(&params.path)?;
-    let depth = params.depth.filter(|depth| *depth > 0).unwrap_or(DEPTH_USUALLY).min(DEPTH_MAX);
+    let depth = most(params.depth, DEPTH_USUALLY, DEPTH_MAX);
     with_index(wait, call, params.workspace_id.as_deref(), |index, folder| {
         let found = index.tree(wait, &path, depth).ok_or_else(|| no_folder(&params.path))?;
         let name = path.as_os_str().is_empty().then(|| name_of(folder));

@@ -107,8 +107,9 @@ fn listed(wait: &MayWait, call: &Call, params: &ListParams, limit: u32) -> Resul
     Ok((page.map(|entry| described(&history, entry)).collect(), total))
 }
 
-fn most(asked: Option<u32>, usual: u32, max: u32) -> u32 {
-    asked.filter(|asked| *asked > 0).unwrap_or(usual).min(max)
+/// As many as were asked for, or are usual, and not more than there may be.
+pub(crate) fn most<T: Copy + Default + Ord>(asked: Option<T>, usual: T, max: T) -> T {
+    asked.filter(|asked| *asked > T::default()).unwrap_or(usual).min(max)
 }
 
 pub(crate) fn list(wait: &MayWait, call: &Call, params: ListParams) -> Result<Sessions, Error> {

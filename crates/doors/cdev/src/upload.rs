@@ -16,7 +16,6 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Code, Error};
 use crate::method::Call;
-use crate::place::of_file;
 
 /// 8 MiB: what a workspace writes at once.
 pub(crate) const FILE_MAX: u64 = 8 << 20;
@@ -212,7 +211,7 @@ pub(crate) fn finish(wait: &MayWait, call: &Call, params: IdParams) -> Result<Up
     }
     let root = call.root(wait, &upload.folder)?;
     let expected = upload.replaces.as_deref().map_or(Expected::Absent, Expected::Hash);
-    root.write(upload.path.as_ref(), &upload.content, expected).map_err(|error| of_file(&error))?;
+    root.write(upload.path.as_ref(), &upload.content, expected)?;
     Ok(Uploaded { success: true, path: upload.path, size: upload.size, sha256: found })
 }
 
@@ -251,10 +250,10 @@ pub(crate) fn image(wait: &MayWait, call: &Call, params: ImageParams) -> Result<
     let id = format!("img_{}", hex(&content).get(..24).unwrap_or_default());
     let local_path = format!("{IMAGES}/{id}.{ending}");
     let hash = content_hash(&content);
-    root.make_folders(local_path.as_ref()).map_err(|error| of_file(&error))?;
+    root.make_folders(local_path.as_ref())?;
     let written = root
         .write(local_path.as_ref(), &content, Expected::Absent)
         .or_else(|_| root.write(local_path.as_ref(), &content, Expected::Hash(&hash)));
-    written.map_err(|error| of_file(&error))?;
+    written?;
     Ok(Image { success: true, id, local_path, mime_type: kind.to_owned(), size: content.len() as u64 })
 }

@@ -125,9 +125,7 @@ fn subscribed(
     call: &Call,
     change: impl FnOnce(&mut std::collections::BTreeSet<String>),
 ) -> Result<Subscriptions, Error> {
-    let none = || Error::params("subscribing needs a WebSocket: REST has no events");
-    let connection = call.connection.as_ref().ok_or_else(none)?;
-    let mut wanted = connection.wanted();
+    let mut wanted = call.socket("subscribing")?.wanted();
     change(&mut wanted.workspaces);
     Ok(Subscriptions { success: true, workspaces: wanted.workspaces.iter().cloned().collect() })
 }

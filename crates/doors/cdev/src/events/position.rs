@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent;
-use crate::error::{Code, Error};
+use crate::error::Error;
 use crate::method::Call;
 
 /// After some events of a record, or after all of them.
@@ -102,10 +102,7 @@ pub(super) fn before(first: u64) -> Position {
 /// Goes back, or on, to a position: what follows it is told from here on, in its order.
 pub(crate) fn resume(wait: &MayWait, call: &Call, params: ResumeParams) -> Result<Resumed, Error> {
     let at: At = params.after.parse()?;
-    let connection = call
-        .connection
-        .as_ref()
-        .ok_or_else(|| Error::new(Code::Params, "events/resume needs a WebSocket: REST has no events"))?;
+    let connection = call.socket("events/resume")?;
     let opened = call.state.engine.feed().read_after(wait, at.record).map_err(Error::internal)?;
     let gap = opened.gap.map(|missing| Gap::of(missing, before(opened.first)));
     connection.events.seek(at);
@@ -134,8 +131,7 @@ const NAMED_MAX: usize = 256;
 
 /// Chooses which events come.
 pub(crate) fn subscribe(call: &Call, params: SubscribeParams) -> Result<Subscribed, Error> {
-    let none = || Error::params("events/subscribe needs a WebSocket: REST has no events");
-    let connection = call.connection.as_ref().ok_or_else(none)?;
+    let connection = call.socket("events/subscribe")?;
     // Events bear one name of a session; who subscribes may use any. What nobody knows yet stays as it was said.
     let name = |id: String| agent::session_named(call, None, &id).map_or(id, |session| agent::id_of(&session.view()));
     let sessions = params.sessions.map(|all| all.into_iter().take(NAMED_MAX).map(name).collect());

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{opened, paths, told};
 use crate::error::Error;
 use crate::method::Call;
-use crate::place::{of_git, shown};
+use crate::place::shown;
 use crate::workspace::WhichParams;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -64,7 +64,7 @@ fn change<T>(
 ) -> Result<T, Error> {
     let (folder, tree) = opened(wait, call, workspace)?;
     let turn = call.write_turn(wait, &tree, operation)?;
-    let acted = act(&tree).map_err(|error| of_git(&error).with("operation", operation).with("success", false));
+    let acted = act(&tree).map_err(|error| Error::from(error).with("operation", operation).with("success", false));
     drop(turn);
     let files = acted.as_ref().map_or(failed, |(_, files)| *files);
     let done = GitDone {

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use super::{opened, short, told};
 use crate::error::{Code, Error};
 use crate::method::Call;
-use crate::place::{of_git, shown};
+use crate::place::shown;
 
 /// How long an answer waits: a slow network, a long hook. The process goes on after that.
 const ENDS_WITHIN: Duration = Duration::from_secs(15 * 60);
@@ -36,7 +36,7 @@ fn run(
 ) -> Result<String, Error> {
     let named = |error: Error| error.with("operation", what);
     let turn = call.write_turn(wait, tree, what)?;
-    let command = command.map_err(|error| named(of_git(&error)))?;
+    let command = command.map_err(|error| named(error.into()))?;
     let git = GitProcess { command, key: None, owner: None };
     let started = Handle::current().block_on(call.state.engine.host_git(git, turn));
     let process = started.map_err(|error| named(Error::new(Code::Git, error.to_string())))?;
@@ -87,15 +87,12 @@ pub(crate) fn commit(wait: &MayWait, call: &Call, params: CommitParams) -> Resul
         return Err(Error::params("git/commit: `message` is empty"));
     }
     let (folder, tree) = opened(wait, call, params.workspace_id.as_deref())?;
-    let staged = tree.status(Untracked::No).map_err(|error| of_git(&error))?;
+    let staged = tree.status(Untracked::No)?;
     let files = staged.changed.iter().filter(|change| change.index != b'.').count() as u64;
     let commit = Commit { message: Some(&params.message), amend: false, sign_off: false };
     let ran = run(wait, call, &tree, "commit", tree.commit_command(&commit));
     let sha = head(&tree).filter(|_| ran.is_ok()).map(|commit| short(&commit));
-    let message = match files {
-        1 => "Committed 1 file".to_owned(),
-        files => format!("Committed {files} files"),
-    };
+    let message = counted("Committed", files, "file");
     let done = GitDone { message: message.clone(), commit: sha.clone(), files: Some(files), ..of("commit", &ran) };
     told(call, &folder, &tree, done);
     ran?;
@@ -107,6 +104,11 @@ pub(crate) fn commit(wait: &MayWait, call: &Call, params: CommitParams) -> Resul
         committed.error = pushed.err().map(|error| format!("committed, but not pushed: {}", error.message));
     }
     Ok(committed)
+}
+
+/// What was done, and to how many.
+fn counted(done: &str, count: u64, noun: &str) -> String {
+    format!("{done} {count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The commit that is checked out.
@@ -147,7 +149,7 @@ fn name(text: &Option<String>) -> Option<&OsStr> {
 
 pub(crate) fn push(wait: &MayWait, call: &Call, params: PushParams) -> Result<Pushed, Error> {
     let (folder, tree) = opened(wait, call, params.workspace_id.as_deref())?;
-    let ahead = tree.status(Untracked::No).map_err(|error| of_git(&error))?.branch.ahead_behind;
+    let ahead = tree.status(Untracked::No)?.branch.ahead_behind;
     let push = Push {
         remote: name(&params.remote),
         branch: name(&params.branch),
@@ -156,11 +158,7 @@ pub(crate) fn push(wait: &MayWait, call: &Call, params: PushParams) -> Result<Pu
     };
     let ran = run(wait, call, &tree, "push", tree.push_command(&push));
     let count = ahead.map_or(0, |(ahead, _)| ahead);
-    let message = match count {
-        0 => "Everything up-to-date".to_owned(),
-        1 => "Pushed 1 commit".to_owned(),
-        count => format!("Pushed {count} commits"),
-    };
+    let message = if count == 0 { "Everything up-to-date".into() } else { counted("Pushed", count, "commit") };
     let pushed = ran.is_ok().then_some(count);
     told(call, &folder, &tree, GitDone { message: message.clone(), pushed, ..of("push", &ran) });
     ran?;
@@ -194,19 +192,10 @@ pub(crate) fn pull(wait: &MayWait, call: &Call, params: PullParams) -> Result<Pu
         Err(_) => Vec::new(),
     };
     let count = before.as_deref().and_then(|old| taken_in(&tree, old)).unwrap_or(0);
-    let message = match count {
-        0 => "Already up to date".to_owned(),
-        1 => "Pulled 1 commit".to_owned(),
-        count => format!("Pulled {count} commits"),
-    };
+    let message = if count == 0 { "Already up to date".into() } else { counted("Pulled", count, "commit") };
     let pulled = ran.is_ok().then_some(count);
-    let told_conflicts = conflicted.clone();
-    told(
-        call,
-        &folder,
-        &tree,
-        GitDone { message: message.clone(), pulled, conflicted: told_conflicts, ..of("pull", &ran) },
-    );
+    let done = GitDone { message: message.clone(), pulled, conflicted: conflicted.clone(), ..of("pull", &ran) };
+    told(call, &folder, &tree, done);
     if let Err(error) = ran {
         if conflicted.is_empty() {
             return Err(error);

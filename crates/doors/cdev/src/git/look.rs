@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use super::{branch_name, opened};
 use crate::error::{Code, Error};
 use crate::method::Call;
-use crate::place::{name_of, of_file, of_git, shown};
+use crate::place::{name_of, shown};
+use crate::session::most;
 use crate::workspace::WhichParams;
 
 /// Commits of one answer.
@@ -57,7 +58,7 @@ pub(crate) struct GitFile {
 
 pub(crate) fn status(wait: &MayWait, call: &Call, params: WhichParams) -> Result<GitStatus, Error> {
     let (folder, tree) = opened(wait, call, params.workspace_id.as_deref())?;
-    let status = tree.status(Untracked::All).map_err(|error| of_git(&error))?;
+    let status = tree.status(Untracked::All)?;
     let counts = |staged| tree.line_counts(staged).unwrap_or_default();
     let (staged_lines, unstaged_lines) = (counts(true), counts(false));
     let (ahead, behind) = status.branch.ahead_behind.unwrap_or_default();
@@ -142,10 +143,9 @@ pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<Git
     if path.as_os_str().is_empty() {
         return Err(Error::params("git/diff: `path` names a folder; leave it out for everything"));
     }
-    let looked = |of: DiffOf| tree.diff(&of, Some(&path)).map_err(|error| of_git(&error));
     let mut filters_left_out = Vec::new();
     for (of, is_staged) in [(DiffOf::Unstaged, false), (DiffOf::Staged, true)] {
-        let Diffs { files, left_out, .. } = looked(of)?;
+        let Diffs { files, left_out, .. } = tree.diff(&of, Some(&path))?;
         filters_left_out = left_out;
         if files.is_empty() {
             continue;
@@ -161,7 +161,7 @@ pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<Git
         return Ok(GitDiff { path, diff, is_staged, is_new, is_truncated, filters_left_out, ..GitDiff::default() });
     }
     // Nothing is different: whether because it is as it was, or because there is no such file.
-    tree.root().stat(&path).map_err(|error| of_file(&error))?;
+    tree.root().stat(&path)?;
     Ok(GitDiff { path: Some(shown(&path)), filters_left_out, ..GitDiff::default() })
 }
 
@@ -169,7 +169,7 @@ fn everything(tree: &WorkTree, most: usize) -> Result<GitDiff, Error> {
     let (mut diffs, mut truncated, mut whole) = (BTreeMap::new(), Vec::new(), String::new());
     let mut filters_left_out = Vec::new();
     for of in [DiffOf::Staged, DiffOf::Unstaged] {
-        let found = tree.diff(&of, None).map_err(|error| of_git(&error))?;
+        let found = tree.diff(&of, None)?;
         filters_left_out = found.left_out;
         for file in found.files {
             let (text, cut) = drawn(&file, most.saturating_sub(whole.len()));
@@ -230,8 +230,8 @@ fn text(name: &OsStr) -> String {
 
 pub(crate) fn branches(wait: &MayWait, call: &Call, params: WhichParams) -> Result<GitBranches, Error> {
     let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
-    let all = tree.branches().map_err(|error| of_git(&error))?;
-    let status = tree.status(Untracked::No).map_err(|error| of_git(&error))?;
+    let all = tree.branches()?;
+    let status = tree.status(Untracked::No)?;
     let (ahead, behind) = status.branch.ahead_behind.unwrap_or_default();
     let of = |branch: &BranchInfo| GitBranch {
         name: text(&branch.name),
@@ -283,10 +283,10 @@ pub(crate) struct GitCommitInfo {
 
 pub(crate) fn log(wait: &MayWait, call: &Call, params: LogParams) -> Result<GitLog, Error> {
     let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
-    let limit = params.limit.filter(|limit| *limit > 0).unwrap_or(LOG_USUALLY).min(LOG_MAX) as usize;
+    let limit = most(params.limit, LOG_USUALLY, LOG_MAX) as usize;
     let path = params.path.as_deref().filter(|path| !path.is_empty()).map(crate::file::within).transpose()?;
     let from = params.branch.as_deref().filter(|branch| !branch.is_empty()).map(OsStr::new);
-    let mut found = tree.log(from, path.as_deref(), params.offset, limit + 1).map_err(|error| of_git(&error))?;
+    let mut found = tree.log(from, path.as_deref(), params.offset, limit + 1)?;
     let has_more = found.len() > limit;
     found.truncate(limit);
     let commits = found.into_iter().map(|entry| GitCommitInfo {
@@ -317,7 +317,7 @@ pub(crate) struct GitStashInfo {
 
 pub(crate) fn stashes(wait: &MayWait, call: &Call, params: WhichParams) -> Result<GitStashes, Error> {
     let (_, tree) = opened(wait, call, params.workspace_id.as_deref())?;
-    let found = tree.stashes().map_err(|error| of_git(&error))?;
+    let found = tree.stashes()?;
     let of = |stash: ostler_engine::workspace::work::StashEntry| GitStashInfo {
         index: stash.number,
         sha: stash.commit,
@@ -329,7 +329,7 @@ pub(crate) fn stashes(wait: &MayWait, call: &Call, params: WhichParams) -> Resul
 
 /// The stash with this number, by its commit, which never means another.
 pub(super) fn stash_commit(tree: &WorkTree, index: u64) -> Result<String, Error> {
-    let all = tree.stashes().map_err(|error| of_git(&error))?;
+    let all = tree.stashes()?;
     let found = all.into_iter().find(|stash| stash.number == index).map(|stash| stash.commit);
     found.ok_or_else(|| Error::new(Code::Git, format!("there is no stash {index}")))
 }

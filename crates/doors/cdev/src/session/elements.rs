@@ -140,7 +140,7 @@ pub(crate) fn elements(wait: &MayWait, call: &Call, params: ElementsParams) -> R
     let folder = call.within(params.workspace_id.as_deref())?;
     let history = call.state.engine.history(wait);
     let meant = find(&history, folder.as_deref(), params.agent_type.as_deref(), &params.session_id)?;
-    let limit = params.limit.filter(|limit| *limit > 0).unwrap_or(USUALLY).min(MOST) as usize;
+    let limit = super::most(params.limit, USUALLY, MOST) as usize;
     let messages = messages::count(&history, &meant, &params.session_id)?;
     let total = call.state.counted.elements(&history, &meant, messages, &params.session_id)?;
     let before = params.before.as_deref().filter(|id| !id.is_empty()).map(place).transpose()?;

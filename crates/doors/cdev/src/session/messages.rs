@@ -117,7 +117,7 @@ pub(crate) fn messages(wait: &MayWait, call: &Call, params: MessagesParams) -> R
     let folder = call.within(params.workspace_id.as_deref())?;
     let history = call.state.engine.history(wait);
     let meant = find(&history, folder.as_deref(), params.agent_type.as_deref(), &params.session_id)?;
-    let limit = params.limit.filter(|limit| *limit > 0).unwrap_or(USUALLY).min(MOST);
+    let limit = super::most(params.limit, USUALLY, MOST);
     let total = count(&history, &meant, &params.session_id)?;
     let left = total.saturating_sub(params.offset);
     let wanted = left.min(u64::from(limit));

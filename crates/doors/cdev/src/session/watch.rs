@@ -28,13 +28,8 @@ pub(crate) struct Watching {
     pub(crate) watching: bool,
 }
 
-fn socket(call: &Call) -> Result<&Arc<Connection>, Error> {
-    let none = || Error::new(Code::Params, "watching needs a WebSocket: REST has no events");
-    call.connection.as_ref().ok_or_else(none)
-}
-
 pub(crate) fn watch(wait: &MayWait, call: &Call, params: IdParams) -> Result<Watching, Error> {
-    let connection = socket(call)?;
+    let connection = call.socket("watching")?;
     if let Some(name) = params.agent_type.as_deref().filter(|name| !name.is_empty()) {
         agent::agent_named(call, Some(name))?;
     }
@@ -82,7 +77,7 @@ pub(crate) struct UnwatchParams {
 }
 
 pub(crate) fn unwatch(_: &MayWait, call: &Call, params: UnwatchParams) -> Result<Watching, Error> {
-    let connection = socket(call)?;
+    let connection = call.socket("watching")?;
     let id = params.session_id.as_deref().filter(|id| !id.is_empty());
     // By whichever of its names it was watched.
     let session = id.and_then(|id| agent::session_named(call, None, id).ok());
