@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{any, post};
 use ostler_door_web::websocket::{self, MessageMax};
-use ostler_door_web::{Admitted, Arrived, Exposure, Fetch, Refused, answer, bearer, fetched};
+use ostler_door_web::{Admitted, Arrived, Exposure, Refused, answer, bearer};
 use ostler_engine::MayWait;
 use ostler_engine::access::device::{DeviceError, Guest, Visitor};
 use tokio::sync::watch;
@@ -119,9 +119,7 @@ impl Served {
 
     /// The same for what only our own page may do, if it is a page that asks.
     fn admit_own(&self, request: &Request) -> Result<Admitted, Refused> {
-        let admitted = self.admit(request)?;
-        fetched(request.headers(), Fetch::Part)?;
-        Ok(admitted)
+        self.exposure.admit_own(self.arrived.peer, request.uri(), request.headers())
     }
 
     fn refuse(&self, refused: &Refused) -> Response {

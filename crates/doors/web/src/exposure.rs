@@ -13,7 +13,7 @@ use ostler_engine::Caller;
 use ostler_engine::access::device::Visitor;
 
 use crate::guard::{self, Refused};
-use crate::{Pages, Peer, Tls};
+use crate::{Fetch, Pages, Peer, Tls, fetched};
 
 /// Where a tunnel or a proxy in front of us is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +167,13 @@ impl Exposure {
         }
         let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, own)| own.eq_ignore_ascii_case(host));
         guard::page(headers, is_own, named).map(admitted)
+    }
+
+    /// The same for what only our own page may do, if it is a page that asks.
+    pub fn admit_own(&self, peer: Peer, uri: &Uri, headers: &HeaderMap) -> Result<Admitted, Refused> {
+        let admitted = self.admit(peer, uri, headers)?;
+        fetched(headers, Fetch::Part)?;
+        Ok(admitted)
     }
 
     /// Whether this is a name of ours. In the clear only the address itself is: a name can be bound to it by anybody.

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::any;
 use ostler_door_web::websocket::{self, Manner, MessageMax, Upgrading};
-use ostler_door_web::{Admitted, Arrived, Exposure, Fetch, Router, answer, fetched};
+use ostler_door_web::{Admitted, Arrived, Exposure, Router, answer};
 use ostler_engine::MayWait;
 
 use crate::connection::Client;
@@ -46,9 +46,7 @@ impl Door {
 
 async fn open(State(served): State<Served>, mut request: Request) -> Response {
     let peer = served.arrived.peer;
-    let admitted = served.exposure.admit(peer, request.uri(), request.headers());
-    let admitted = admitted.and_then(|admitted| fetched(request.headers(), Fetch::Part).map(|()| admitted));
-    let admitted = match admitted {
+    let admitted = match served.exposure.admit_own(peer, request.uri(), request.headers()) {
         Ok(admitted) => admitted,
         Err(refused) => {
             tracing::warn!("zeroclaw door: {}: {refused}", peer.address);
