@@ -25,11 +25,22 @@ pub(crate) struct Table {
     rows: Vec<Vec<(String, Paint)>>,
     /// Lines of the last column.
     most: usize,
+    /// The second column says of each row which instance it is from.
+    several: bool,
 }
 
 impl Table {
     pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new(), most: usize::MAX }
+        Self { columns: columns.to_vec(), rows: Vec::new(), most: usize::MAX, several: false }
+    }
+
+    /// The same for rows of instances, which are named where there are several.
+    pub(crate) fn of_instances(columns: &[(&'static str, Align)], several: bool) -> Self {
+        let mut table = Self { several, ..Self::new(columns) };
+        if several {
+            table.columns.insert(1, ("INSTANCE", Align::Left));
+        }
+        table
     }
 
     /// Cuts the last column after so many lines, where its beginning is enough to know it by.
@@ -40,6 +51,14 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: Vec<(String, Paint)>) {
         self.rows.push(cells.into_iter().map(|(text, paint)| (visible(&text), paint)).collect());
+    }
+
+    /// A row of such a table.
+    pub(crate) fn row_of(&mut self, instance: &str, mut cells: Vec<(String, Paint)>) {
+        if self.several {
+            cells.insert(1, (instance.to_owned(), Paint::Plain));
+        }
+        self.row(cells);
     }
 
     pub(crate) fn print(&self, screen: &Screen) -> io::Result<()> {

@@ -147,16 +147,13 @@ fn list(context: &Context) -> Result<ExitCode, CommandError> {
 fn table(rows: &[(String, DeviceInfo)], several: bool) -> Table {
     let mut columns = vec![("NAME", Align::Left), ("RIGHTS", Align::Left), ("KEY", Align::Left)];
     columns.extend([("SEEN", Align::Left), ("AT", Align::Left), ("PAIRED", Align::Left), ("BY", Align::Left)]);
-    if several {
-        columns.insert(1, ("INSTANCE", Align::Left));
-    }
-    let mut table = Table::new(&columns);
+    let mut table = Table::of_instances(&columns, several);
     for (instance, device) in rows {
         let rights = match device.suspended {
             true => ("suspended".to_owned(), Paint::Warn),
             false => (device.rights.to_string(), Paint::Plain),
         };
-        let mut row = vec![
+        let row = vec![
             (device.name.clone(), Paint::Head),
             rights,
             (if device.key { "yes" } else { "no" }.to_owned(), Paint::Plain),
@@ -165,10 +162,7 @@ fn table(rows: &[(String, DeviceInfo)], several: bool) -> Table {
             (ago(device.paired), Paint::Dim),
             (by_name(&device.paired_by), Paint::Plain),
         ];
-        if several {
-            row.insert(1, (instance.clone(), Paint::Plain));
-        }
-        table.row(row);
+        table.row_of(instance, row);
     }
     table
 }

@@ -58,16 +58,13 @@ fn table(rows: &[(&Listed, &ProcessInfo)], all: &[Listed], several: bool) -> Tab
     let mut columns = vec![("ID", Align::Left), ("NAME", Align::Left), ("STATE", Align::Left), ("PID", Align::Right)];
     columns.extend([("STARTED", Align::Left), ("OUTPUT", Align::Right), ("ATTACHED", Align::Left)]);
     columns.push(("COMMAND", Align::Left));
-    if several {
-        columns.insert(1, ("INSTANCE", Align::Left));
-    }
-    let mut table = Table::new(&columns);
+    let mut table = Table::of_instances(&columns, several);
     let length = id_length(rows.iter().map(|(_, process)| process.id.as_str()));
     for (one, process) in rows {
         let (state, paint) = state(process);
         let id = process.id.get(..length).unwrap_or(&process.id).to_owned();
         let pid = if process.exit.is_some() { String::new() } else { process.pid.to_string() };
-        let mut row = vec![
+        let row = vec![
             (id, Paint::Head),
             (one.name(all).unwrap_or_default(), Paint::Plain),
             (state, paint),
@@ -77,10 +74,7 @@ fn table(rows: &[(&Listed, &ProcessInfo)], all: &[Listed], several: bool) -> Tab
             (attached(process), Paint::Plain),
             (command(process), Paint::Plain),
         ];
-        if several {
-            row.insert(1, (one.instance.clone(), Paint::Plain));
-        }
-        table.row(row);
+        table.row_of(&one.instance, row);
     }
     table
 }

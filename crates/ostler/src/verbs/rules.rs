@@ -130,10 +130,7 @@ fn list(context: &Context) -> Result<ExitCode, CommandError> {
 fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
     let mut columns = vec![("NAME", Align::Left), ("SAYS", Align::Left), ("AS", Align::Left), ("WHERE", Align::Left)];
     columns.extend([("MADE", Align::Left), ("BY", Align::Left), ("ENDS", Align::Left), ("WHAT", Align::Left)]);
-    if several {
-        columns.insert(1, ("INSTANCE", Align::Left));
-    }
-    let mut table = Table::new(&columns);
+    let mut table = Table::of_instances(&columns, several);
     for (instance, rule) in rows {
         let says = match rule.effect {
             _ if rule.suspended => ("suspended".to_owned(), Paint::Warn),
@@ -145,7 +142,7 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
         let ends = rule
             .expires
             .map_or("never".to_owned(), |end| end.to_string().get(..16).unwrap_or_default().replace('T', " "));
-        let mut row = vec![
+        let row = vec![
             (rule.name.clone(), Paint::Head),
             says,
             (if root { "root" } else { "" }.to_owned(), Paint::Bad),
@@ -155,10 +152,7 @@ fn table(rows: &[(String, RuleInfo)], several: bool) -> Table {
             (ends, Paint::Plain),
             (what(pattern.as_ref(), &rule.title), Paint::Plain),
         ];
-        if several {
-            row.insert(1, (instance.clone(), Paint::Plain));
-        }
-        table.row(row);
+        table.row_of(instance, row);
     }
     table
 }

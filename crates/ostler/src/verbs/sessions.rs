@@ -69,10 +69,7 @@ fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
     columns.extend(tokens.then_some(("TOKENS", Align::Right)));
     columns.extend(cost.then_some(("COST", Align::Right)));
     columns.push(("WORKSPACE", Align::Left));
-    if several {
-        columns.insert(1, ("INSTANCE", Align::Left));
-    }
-    let mut table = Table::new(&columns);
+    let mut table = Table::of_instances(&columns, several);
     let length = id_length(rows.iter().map(|(_, info)| info.id.as_str()));
     for (instance, info) in rows {
         let (status, paint) = status_word(info);
@@ -89,10 +86,7 @@ fn table(rows: &[(String, SessionInfo)], several: bool) -> Table {
         row.extend(tokens.then(|| (tokens_of(info), Paint::Plain)));
         row.extend(cost.then(|| (cost_of(info), Paint::Plain)));
         row.push((info.folder().to_owned(), Paint::Plain));
-        if several {
-            row.insert(1, (instance.clone(), Paint::Plain));
-        }
-        table.row(row);
+        table.row_of(instance, row);
     }
     table
 }

@@ -47,10 +47,7 @@ pub(super) fn run(context: &Context, all: bool, answers: bool) -> Result<ExitCod
 fn table(rows: &[(String, ApprovalInfo)], several: bool) -> Table {
     let mut columns = vec![("ID", Align::Left), ("STATE", Align::Left), ("AS", Align::Left), ("ASKED", Align::Left)];
     columns.extend([("LEFT", Align::Right), ("FROM", Align::Left), ("WHAT", Align::Left)]);
-    if several {
-        columns.insert(1, ("INSTANCE", Align::Left));
-    }
-    let mut table = Table::new(&columns);
+    let mut table = Table::of_instances(&columns, several);
     for (instance, info) in rows {
         let paint = match info.state {
             ApprovalState::Pending => Paint::Warn,
@@ -59,7 +56,7 @@ fn table(rows: &[(String, ApprovalInfo)], several: bool) -> Table {
             _ => Paint::Dim,
         };
         let left = info.expires_in_ms.map(|left| show_duration(Duration::from_millis(left)));
-        let mut row = vec![
+        let row = vec![
             (info.id.clone(), Paint::Head),
             (word(info.state).to_owned(), paint),
             (if info.privileged { "root" } else { "" }.to_owned(), Paint::Bad),
@@ -68,10 +65,7 @@ fn table(rows: &[(String, ApprovalInfo)], several: bool) -> Table {
             (who(info), Paint::Plain),
             (info.title.clone(), Paint::Plain),
         ];
-        if several {
-            row.insert(1, (instance.clone(), Paint::Plain));
-        }
-        table.row(row);
+        table.row_of(instance, row);
     }
     table
 }
