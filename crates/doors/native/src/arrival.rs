@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 use crate::DoorState;
 use crate::call::Call;
-use crate::dispatch::{Client, Request, Tag};
+use crate::dispatch::{Answered, Client, Request, Tag};
 use crate::rights::refusal;
 
 /// A method of arriving; it may wait for the disk.
@@ -91,7 +91,7 @@ impl Arrival {
 }
 
 /// What these methods are answered anywhere else.
-pub(crate) fn too_late(_: &Client, _: &Request<'_>, _: &mut Outbox<Tag>) -> Result<(), RpcError> {
+pub(crate) fn too_late(_: &Client, _: &Request<'_>, _: &mut Outbox<Tag>) -> Answered {
     Err(RpcError::new(ErrorKind::Refused, "only for the first words on a connection to the web port"))
 }
 

@@ -25,17 +25,23 @@ pub(crate) enum Tag {
 
 pub(crate) type Out = Outbox<Tag>;
 
+/// That somebody answers a request, or why nobody does.
+pub(crate) type Answered = Result<(), RpcError>;
+
+/// What a method gives.
+type Given<M> = Result<<M as Method>::Result, RpcError>;
+
 /// A method that never waits.
-type Quick<P, R> = fn(&Call, P) -> Result<R, RpcError>;
+type Quick<M> = fn(&Call, <M as Method>::Params) -> Given<M>;
 
 /// A method that changes what its connection has open.
-type Here<P, R> = fn(&mut Client, P, &mut Out) -> Result<R, RpcError>;
+type Here<M> = fn(&mut Client, <M as Method>::Params, &mut Out) -> Given<M>;
 
 /// A method that may wait for the disk.
-type Waiting<P, R> = fn(&MayWait, &Call, P) -> Result<R, RpcError>;
+type Waiting<M> = fn(&MayWait, &Call, <M as Method>::Params) -> Given<M>;
 
 /// The same, with a way to ask whether anybody still waits.
-type Long<P, R> = fn(&MayWait, &Call, P, &dyn Fn() -> bool) -> Result<R, RpcError>;
+type Long<M> = fn(&MayWait, &Call, <M as Method>::Params, &dyn Fn() -> bool) -> Given<M>;
 
 /// One connection's session.
 pub(crate) struct Client {
@@ -110,64 +116,44 @@ impl Client {
     }
 
     /// The description of the protocol.
-    pub(crate) fn describe(&mut self, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+    pub(crate) fn describe(&mut self, request: &Request<'_>, out: &mut Out) -> Answered {
         let program = self.call.shared.instance.identity().program;
         out.ready.extend(request.head.document(&ostler_api::document(&program)));
         Ok(())
     }
 
-    pub(crate) fn now<M: Method>(
-        &self,
-        request: &Request<'_>,
-        out: &mut Out,
-        answer: Quick<M::Params, M::Result>,
-    ) -> Result<(), RpcError> {
+    pub(crate) fn now<M: Method>(&self, request: &Request<'_>, out: &mut Out, answer: Quick<M>) -> Answered {
         let result = answer(&self.call, request.params::<M>()?);
         out.ready.extend(request.head.answer::<M>(&result));
         Ok(())
     }
 
-    pub(crate) fn here<M: Method>(
-        &mut self,
-        request: &Request<'_>,
-        out: &mut Out,
-        answer: Here<M::Params, M::Result>,
-    ) -> Result<(), RpcError> {
+    pub(crate) fn here<M: Method>(&mut self, request: &Request<'_>, out: &mut Out, answer: Here<M>) -> Answered {
         let result = answer(self, request.params::<M>()?, out);
         out.ready.extend(request.head.answer::<M>(&result));
         Ok(())
     }
 
     /// A method that waits for others, in a task of its own.
-    pub(crate) fn task<M: Method, F: Future<Output = Result<M::Result, RpcError>> + Send + 'static>(
+    pub(crate) fn task<M: Method, F: Future<Output = Given<M>> + Send + 'static>(
         &self,
         request: &Request<'_>,
         out: &mut Out,
         answer: fn(Arc<Call>, M::Params) -> F,
-    ) -> Result<(), RpcError> {
+    ) -> Answered {
         let (head, answered) = (request.head.clone(), answer(Arc::clone(&self.call), request.params::<M>()?));
         out.spawn(async move { Later::reply(head.answer::<M>(&answered.await)) });
         Ok(())
     }
 
-    pub(crate) fn waits<M: Method>(
-        &self,
-        request: &Request<'_>,
-        out: &mut Out,
-        answer: Waiting<M::Params, M::Result>,
-    ) -> Result<(), RpcError> {
+    pub(crate) fn waits<M: Method>(&self, request: &Request<'_>, out: &mut Out, answer: Waiting<M>) -> Answered {
         let (params, head, call) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.call));
         out.spawn_blocking(move |wait| Later::reply(head.answer::<M>(&answer(wait, &call, params))));
         Ok(())
     }
 
     /// What may take long is told when nobody waits for the answer any more.
-    pub(crate) fn long<M: Method>(
-        &self,
-        request: &Request<'_>,
-        out: &mut Out,
-        answer: Long<M::Params, M::Result>,
-    ) -> Result<(), RpcError> {
+    pub(crate) fn long<M: Method>(&self, request: &Request<'_>, out: &mut Out, answer: Long<M>) -> Answered {
         let (params, head, call) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.call));
         let gone = Arc::clone(&self.gone);
         out.spawn_blocking(move |wait| {
@@ -178,12 +164,7 @@ impl Client {
     }
 
     /// The same for what takes all the processors that it can get: a client has few of them at once.
-    pub(crate) fn search<M: Method>(
-        &self,
-        request: &Request<'_>,
-        out: &mut Out,
-        answer: Long<M::Params, M::Result>,
-    ) -> Result<(), RpcError> {
+    pub(crate) fn search<M: Method>(&self, request: &Request<'_>, out: &mut Out, answer: Long<M>) -> Answered {
         let (params, head, call) = (request.params::<M>()?, request.head.clone(), Arc::clone(&self.call));
         let (gone, share) = (Arc::clone(&self.gone), Arc::clone(out.share()));
         out.spawn(async move {

@@ -16,7 +16,7 @@ use ostler_engine::{EventHead, EventStep, MayWait, Missing, Target};
 use serde::Serialize;
 
 use crate::call::Call;
-use crate::dispatch::{Client, Out, Request, Tag};
+use crate::dispatch::{Answered, Client, Out, Request, Tag};
 use crate::watches::no_watch;
 use crate::words::Translate;
 
@@ -156,7 +156,7 @@ fn git_of(stands: GitStands) -> FeedGit {
 }
 
 /// The feed may be waiting for its disk: all of it happens beside the connection.
-pub(crate) fn follow(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn follow(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Answered {
     let params = request.params::<methods::FeedFollow>()?;
     client.last_watch += 1;
     let (watch, follows) = (client.last_watch, client.follows.clone());

@@ -16,7 +16,7 @@ use ostler_engine::{
 };
 
 use crate::call::{Call, Who};
-use crate::dispatch::{Client, Out, Request, Tag};
+use crate::dispatch::{Answered, Client, Out, Request, Tag};
 use crate::info::{self, describe, disk, of_process, of_session};
 use crate::reach::shown_process;
 use crate::watches::no_watch;
@@ -126,7 +126,7 @@ fn not_run(why: &io::Error) -> ErrorKind {
     }
 }
 
-pub(crate) fn stdin(client: &Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn stdin(client: &Client, request: &Request<'_>, out: &mut Out) -> Answered {
     let params = request.params::<methods::ProcessStdin>()?;
     let data =
         decode_base64(params.data.as_bytes()).map_err(|_| RpcError::new(ErrorKind::BadParams, "data is not base64"))?;
@@ -212,7 +212,7 @@ pub(crate) fn signal(wait: &MayWait, call: &Call, params: SignalParams) -> Resul
     Ok(Empty {})
 }
 
-pub(crate) fn kill(client: &Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn kill(client: &Client, request: &Request<'_>, out: &mut Out) -> Answered {
     let params = request.params::<methods::ProcessKill>()?;
     let process = own(&client.call, &params.id)?;
     let signal = params.signal.unwrap_or(TERM);
@@ -240,7 +240,7 @@ pub(crate) fn kill(client: &Client, request: &Request<'_>, out: &mut Out) -> Res
     Ok(())
 }
 
-pub(crate) fn attach(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn attach(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Answered {
     let params = request.params::<methods::ProcessAttach>()?;
     let process = own(&client.call, &params.id)?;
     let looks = params.viewer.is_some();

@@ -16,7 +16,7 @@ use ostler_engine::workspace::names::{Filters, IndexedFile, NameQuery};
 use ostler_engine::workspace::{IndexStatus, Phase, WatchError, WatchLease, WorkspaceIndex, beneath};
 
 use crate::call::Call;
-use crate::dispatch::{Client, Out, Request};
+use crate::dispatch::{Answered, Client, Out, Request};
 use crate::place::{Placed, bad, path, seen};
 use crate::watches::no_watch;
 use crate::words::Translate;
@@ -194,7 +194,7 @@ pub(crate) fn rebuild(wait: &MayWait, call: &Call, params: SearchParams) -> Resu
 }
 
 /// A lease is the connection's: it is given back when that ends.
-pub(crate) fn watch(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn watch(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Answered {
     let params = request.params::<methods::WorkspaceWatch>()?;
     client.last_watch += 1;
     let (watch, leases) = (client.last_watch, client.leases.clone());

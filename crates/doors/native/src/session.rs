@@ -22,7 +22,7 @@ use ostler_engine::{MayWait, SpawnError, Target, WinSize};
 use ostler_story::{Agent, Block, Limit};
 
 use crate::call::Call;
-use crate::dispatch::{Client, Out, Request, Tag};
+use crate::dispatch::{Answered, Client, Out, Request, Tag};
 use crate::info::{self, disk, of_process, of_session};
 use crate::reach::{refusal, shown_session};
 use crate::watches::no_watch;
@@ -364,7 +364,7 @@ pub(crate) fn forget(wait: &MayWait, call: &Call, params: SessionIdKeyParams) ->
 }
 
 /// Opening a journal that rests reads the disk: all of it happens beside the connection.
-pub(crate) fn watch(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Result<(), RpcError> {
+pub(crate) fn watch(client: &mut Client, request: &Request<'_>, out: &mut Out) -> Answered {
     let params = request.params::<methods::SessionWatch>()?;
     client.last_watch += 1;
     let (tag, watches) = (Tag::Session(client.last_watch), client.watches.clone());

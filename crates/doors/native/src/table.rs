@@ -1,10 +1,10 @@
 //! Every method: what a device must be allowed to do for it, and how it runs. Whoever is on this machine is judged by where it
 //! comes from (`reach`), a device by its rights.
 
-use ostler_api::{Method, RpcError, methods};
+use ostler_api::{Method, methods};
 use ostler_engine::access::device::{Required, Right};
 
-use crate::dispatch::{Client, Out, Request};
+use crate::dispatch::{Answered, Client, Out, Request};
 use crate::git::{change, hosted as git_hosted, look};
 use crate::{
     approval, arrival, changes, device, feed, finish, history, hosted, instance, notice, page, process, review, rules,
@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     name: &'static str,
     pub(crate) required: Required,
     /// Answers, or sees to it that somebody does.
-    pub(crate) run: fn(&mut Client, &Request<'_>, &mut Out) -> Result<(), RpcError>,
+    pub(crate) run: fn(&mut Client, &Request<'_>, &mut Out) -> Answered,
 }
 
 /// What describes the protocol, for tools; it is none of its methods.
