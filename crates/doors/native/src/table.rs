@@ -7,8 +7,8 @@ use ostler_engine::access::device::{Required, Right};
 use crate::dispatch::{Answered, Client, Out, Request};
 use crate::git::{change, hosted as git_hosted, look};
 use crate::{
-    approval, arrival, changes, device, feed, finish, history, hosted, instance, notice, page, process, review, rules,
-    search, session, setup, workspace,
+    approval, arrival, changes, device, feed, finish, history, hosted, instance, notice, process, review, rules,
+    search, session, session_read, setup, workspace,
 };
 
 /// A method.
@@ -104,7 +104,7 @@ table! {
     SessionForget: Person, waits(session::forget);
     SessionWatch: View, itself(session::watch);
     SessionUnwatch: View, here(session::unwatch);
-    SessionRead: View, waits(page::read);
+    SessionRead: View, waits(session_read::read);
     SessionRaw: View, waits(session::raw);
     SessionChanges: View, waits(changes::changes);
     SessionReview: Prompt, waits(review::review);
