@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use ostler_api::Timestamp;
 use ostler_door_rpc::{Flow, Head, InputLimits, Later, Limits, Outbox, Session, Watch};
+use ostler_engine::MayWait;
 use ostler_engine::access::device::Guest;
-use ostler_engine::{FrameHead, MayWait, Missing};
 
 use crate::clients::Present;
 use crate::envelope::{self, Message, Request, answer};
@@ -233,13 +233,6 @@ impl Session for Client {
         }
         self.flow()
     }
-
-    fn frame(&mut self, Tag::Events: &Tag, _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-        // Events come as lines: nothing here is read frame by frame.
-        false
-    }
-
-    fn gap(&mut self, Tag::Events: &Tag, _: u64, _: Missing, _: &mut Vec<u8>) {}
 }
 
 impl Client {

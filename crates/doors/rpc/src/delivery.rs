@@ -343,7 +343,7 @@ mod tests {
     use std::io::Read as _;
     use std::os::unix::net::UnixStream;
 
-    use ostler_engine::{EventCursor, EventHead, FrameHead, Missing, Wake as _};
+    use ostler_engine::{EventCursor, EventHead, Wake as _};
     use ostler_journal::EventJournal;
     use tokio::sync::mpsc;
 
@@ -363,16 +363,10 @@ mod tests {
             Flow::Continue
         }
 
-        fn frame(&mut self, (): &(), _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-            false
-        }
-
         fn record(&mut self, (): &(), _: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
             out.extend_from_slice(data);
             false
         }
-
-        fn gap(&mut self, (): &(), _: u64, _: Missing, _: &mut Vec<u8>) {}
     }
 
     struct Stage {

@@ -85,15 +85,17 @@ pub trait Session: Send {
     fn too_long(&mut self, _out: &mut Vec<u8>) {}
 
     /// Writes one frame. `false` ends the watch: this was the last frame that the client may see.
-    fn frame(&mut self, tag: &Self::Tag, head: &FrameHead, data: &[u8], out: &mut Vec<u8>) -> bool;
+    fn frame(&mut self, _tag: &Self::Tag, _head: &FrameHead, _data: &[u8], _out: &mut Vec<u8>) -> bool {
+        false
+    }
 
     /// Writes one record of a session: nothing, one or several JSON objects on lines. `false` ends the watch.
     fn record(&mut self, _tag: &Self::Tag, _head: &EventHead, _data: &[u8], _out: &mut Vec<u8>) -> bool {
         false
     }
 
-    /// Something before `first_seq` cannot be read.
-    fn gap(&mut self, tag: &Self::Tag, first_seq: u64, missing: Missing, out: &mut Vec<u8>);
+    /// Something before `first_seq` cannot be read. Not every protocol has a word for that.
+    fn gap(&mut self, _tag: &Self::Tag, _first_seq: u64, _missing: Missing, _out: &mut Vec<u8>) {}
 
     /// The journal cannot be read any further; the watch ends.
     fn lost(&mut self, _tag: &Self::Tag, _error: &std::io::Error, _out: &mut Vec<u8>) {}

@@ -213,12 +213,18 @@ mod tests {
         assert_eq!(address("00:1"), None);
     }
 
-    #[test]
-    fn a_connection_of_our_own_is_ours() {
+    /// Both ends of a connection, and their addresses.
+    fn connected() -> (TcpStream, TcpStream, SocketAddr, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, peer) = listener.accept().unwrap();
         let own = server.local_addr().unwrap();
+        (client, server, peer, own)
+    }
+
+    #[test]
+    fn a_connection_of_our_own_is_ours() {
+        let (client, _server, peer, own) = connected();
         assert_eq!(uid(peer, own).unwrap(), Some(rustix::process::geteuid().as_raw()));
         drop(client);
         assert_eq!(uid(peer, own).unwrap(), None);
@@ -226,10 +232,7 @@ mod tests {
 
     #[test]
     fn the_table_finds_what_the_kernel_finds() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (server, peer) = listener.accept().unwrap();
-        let own = server.local_addr().unwrap();
+        let (_client, _server, peer, own) = connected();
         let mut found = None;
         // Others that come and go meanwhile move its line.
         for _ in 0..100 {
@@ -243,10 +246,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_gone_is_nobodys_and_one_from_elsewhere_came_with_a_token() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (server, peer) = listener.accept().unwrap();
-        let own = server.local_addr().unwrap();
+        let (client, _server, peer, own) = connected();
         drop(client);
         assert_eq!(caller(peer, own, |_, _| Caller::Free), Caller::Unknown);
         assert_eq!(caller("192.0.2.1:4660".parse().unwrap(), own, |_, _| Caller::Free), Caller::Elsewhere);

@@ -314,7 +314,6 @@ mod tests {
     use super::*;
     use crate::websocket::frame::unmask;
     use ostler_door_rpc::{Flow, InputLimits, Limits, Outbox, Session, serve_over};
-    use ostler_engine::{FrameHead, Missing};
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
     use tokio::task::JoinHandle;
@@ -331,12 +330,6 @@ mod tests {
             out.spawn_blocking(move |_| ostler_door_rpc::Later::reply(again));
             Flow::Continue
         }
-
-        fn frame(&mut self, (): &(), _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-            false
-        }
-
-        fn gap(&mut self, (): &(), _: u64, _: Missing, _: &mut Vec<u8>) {}
     }
 
     const MAX: usize = 1 << 20;
@@ -471,12 +464,6 @@ mod tests {
             out.spawn_blocking(|_| ostler_door_rpc::Later::farewell(b"no\n".to_vec()));
             Flow::Continue
         }
-
-        fn frame(&mut self, (): &(), _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-            false
-        }
-
-        fn gap(&mut self, (): &(), _: u64, _: Missing, _: &mut Vec<u8>) {}
     }
 
     #[tokio::test]
