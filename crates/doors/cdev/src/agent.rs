@@ -321,6 +321,11 @@ pub(crate) fn session_named(call: &Call, folder: Option<&Path>, id: &str) -> Res
     if here { Ok(found) } else { Err(not_found(id)) }
 }
 
+/// The same, within the workspace that a request names.
+pub(crate) fn session_in(call: &Call, workspace: Option<&str>, id: &str) -> Result<Session, Error> {
+    session_named(call, call.within(workspace)?.as_deref(), id)
+}
+
 /// The session of a conversation that goes on: ours, or a new one around what its agent recorded.
 fn resumed(
     wait: &MayWait,
@@ -397,10 +402,7 @@ fn pid_of(call: &Call, view: &View) -> Option<u32> {
 /// The session that is meant: one by its id, or the current one.
 fn meant(call: &Call, params: &WhichParams) -> Result<Option<Session>, Error> {
     match params.session_id.as_deref().filter(|id| !id.is_empty()) {
-        Some(id) => {
-            let folder = call.within(params.workspace_id.as_deref())?;
-            session_named(call, folder.as_deref(), id).map(Some)
-        }
+        Some(id) => session_in(call, params.workspace_id.as_deref(), id).map(Some),
         None => {
             let folder = call.folder(params.workspace_id.as_deref())?;
             Ok(call.state.engine.current_session(&folder))

@@ -122,8 +122,7 @@ pub(crate) struct InputTaken {
 }
 
 pub(crate) fn input(wait: &MayWait, call: &Call, params: InputParams) -> Result<InputTaken, Error> {
-    let folder = call.within(params.workspace_id.as_deref())?;
-    let session = agent::session_named(call, folder.as_deref(), &params.session_id)?;
+    let session = agent::session_in(call, params.workspace_id.as_deref(), &params.session_id)?;
     match session.asked().first() {
         Some((approval, asked)) => {
             let answer = RespondParams {
@@ -153,8 +152,7 @@ pub(crate) struct AnswerParams {
 }
 
 pub(crate) fn respond(wait: &MayWait, call: &Call, params: AnswerParams) -> Result<Sent, Error> {
-    let folder = call.within(params.workspace_id.as_deref())?;
-    let session = agent::session_named(call, folder.as_deref(), &params.session_id)?;
+    let session = agent::session_in(call, params.workspace_id.as_deref(), &params.session_id)?;
     let open = || session.asked().first().map(|(approval, asked)| permission::id_of(approval, asked));
     let asked = params.tool_use_id.filter(|id| !id.is_empty()).or_else(open);
     let tool_use_id = asked.ok_or_else(|| Error::new(Code::Agent, "this session asks nothing"))?;
@@ -189,8 +187,7 @@ pub(crate) struct SessionState {
 }
 
 pub(crate) fn state(call: &Call, params: super::IdParams) -> Result<SessionState, Error> {
-    let folder = call.within(params.workspace_id.as_deref())?;
-    agent::session_named(call, folder.as_deref(), &params.session_id).map(|session| stands(&session))
+    agent::session_in(call, params.workspace_id.as_deref(), &params.session_id).map(|session| stands(&session))
 }
 
 /// `workspace/session/activate`: what `agent/*` means from now on. Not while another one is at work, which it means until then.
