@@ -109,7 +109,7 @@ fn is_pairing(path: &str) -> bool {
 }
 
 /// What a request of REST came with.
-enum Sent {
+enum Payload {
     Query(String),
     Json(String),
     Form(Form),
@@ -174,19 +174,19 @@ impl Served {
     }
 
     async fn route(&self, route: &'static Route, request: Request, guest: Arc<Guest>) -> Result<Reply, Error> {
-        let sent = match route.verb {
-            Verb::Get => Sent::Query(request.uri().query().unwrap_or_default().to_owned()),
-            Verb::Post => Sent::Json(body(request).await?),
-            Verb::Form => Sent::Form(Form::read(request).await?),
+        let payload = match route.verb {
+            Verb::Get => Payload::Query(request.uri().query().unwrap_or_default().to_owned()),
+            Verb::Post => Payload::Json(body(request).await?),
+            Verb::Form => Payload::Form(Form::read(request).await?),
         };
         let call = Call { state: Arc::clone(&self.state), guest, connection: None };
         let answered = MayWait::pool(move |wait| {
-            let prepare = || match &sent {
-                Sent::Query(query) => (route.entry.prepare)(Source::Query(query)),
+            let prepare = || match &payload {
+                Payload::Query(query) => (route.entry.prepare)(Source::Query(query)),
                 // Nothing at all is an empty object; this is another thing.
-                Sent::Json(body) if body.trim() == "null" => Err(Error::params("the body is no object")),
-                Sent::Json(body) => (route.entry.prepare)(Source::Json(body)),
-                Sent::Form(form) => (route.entry.prepare)(Source::Json(&form.params()?)),
+                Payload::Json(body) if body.trim() == "null" => Err(Error::params("the body is no object")),
+                Payload::Json(body) => (route.entry.prepare)(Source::Json(body)),
+                Payload::Form(form) => (route.entry.prepare)(Source::Json(&form.params()?)),
             };
             table::allowed(&call, &route.entry, prepare)?.run(wait, &call)
         });

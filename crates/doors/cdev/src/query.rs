@@ -34,18 +34,18 @@ fn decode(text: &str) -> Result<String, String> {
                 let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
                 let both = digit(rest.next()).zip(digit(rest.next()));
                 let value = both.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-                value.ok_or_else(|| format!("`{}` is not encoded as an address is", Shown(text)))?
+                value.ok_or_else(|| format!("`{}` is not encoded as an address is", Excerpt(text)))?
             }
             byte => byte,
         });
     }
-    String::from_utf8(bytes).map_err(|_| format!("`{}` is no text", Shown(text)))
+    String::from_utf8(bytes).map_err(|_| format!("`{}` is no text", Excerpt(text)))
 }
 
 /// The beginning of a text that a stranger wrote.
-struct Shown<'a>(&'a str);
+struct Excerpt<'a>(&'a str);
 
-impl std::fmt::Display for Shown<'_> {
+impl std::fmt::Display for Excerpt<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.chars().take(40).try_for_each(|sign| write!(f, "{}", sign.escape_default()))
     }
@@ -76,7 +76,7 @@ macro_rules! numbers {
         $(fn $read<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Unread> {
             let text = self.one()?;
             let number: $type = text.parse().map_err(|_| {
-                serde::de::Error::custom(format!("`{}` is not the number that is expected", Shown(text)))
+                serde::de::Error::custom(format!("`{}` is not the number that is expected", Excerpt(text)))
             })?;
             visitor.$visit(number)
         })*
@@ -94,7 +94,7 @@ impl<'de> Deserializer<'de> for Values {
         match self.one()? {
             "true" | "1" | "" => visitor.visit_bool(true),
             "false" | "0" => visitor.visit_bool(false),
-            other => Err(serde::de::Error::custom(format!("`{}` is neither true nor false", Shown(other)))),
+            other => Err(serde::de::Error::custom(format!("`{}` is neither true nor false", Excerpt(other)))),
         }
     }
 
