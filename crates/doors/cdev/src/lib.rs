@@ -1,10 +1,10 @@
 //! The cdev door: phones and browsers, JSON-RPC over a WebSocket and REST on one port.
 //!
 //! # Theory of operation
-//! A method is a type ([`method::Method`]): what it takes, what it gives, the right that it needs and how it runs. One table
-//! ([`table`]) serves all of them on the WebSocket, another gives some of them an address of REST, and both describe themselves
-//! from the same types. Whoever comes shows the token of a device, which is the engine's; the few addresses that need none are
-//! named one by one ([`http`]).
+//! A method is a type ([`method::Method`]): what it takes, what it gives, the right that it needs and how it runs. One list
+//! ([`methods`]) serves all of them on the WebSocket, another ([`table`]) gives some of them an address of REST, and both describe
+//! themselves from the same types. Whoever comes shows the token of a device, which is the engine's; the few addresses that need
+//! none are named one by one ([`http`]).
 //!
 //! The door decides nothing and keeps nothing: sessions, files, devices and positions are the engine's. Events are read from
 //! journals, or looked up when a connection is nudged; nothing is queued for a client.
