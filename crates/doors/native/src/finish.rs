@@ -16,8 +16,7 @@ use ostler_story::words;
 use crate::call::Call;
 use crate::info::{describe, disk, of_session};
 use crate::place::{of_busy, of_git, path};
-use crate::reach::refusal;
-use crate::session::own;
+use crate::session::{own, own_to_change};
 use crate::words::Translate;
 
 /// Answers with the next step.
@@ -27,7 +26,7 @@ pub(crate) async fn finish(call: Arc<Call>, params: SessionFinishParams) -> Resu
     if matches!(params.how, Some(FinishHow::Merge | FinishHow::PullRequest)) {
         call.needs(Right::TypeIntoTerminals)?;
     }
-    let session = allowed(&call, &params.id, params.how.is_some())?;
+    let session = if params.how.is_some() { own_to_change(&call, &params.id) } else { own(&call, &params.id) }?;
     let finish = Finish {
         how: params.how.map(Translate::translated),
         into: params.into.map(|into| into.0.into_os_string()),
@@ -46,7 +45,7 @@ pub(crate) async fn finish(call: Arc<Call>, params: SessionFinishParams) -> Resu
 
 /// Puts back what was thrown away.
 pub(crate) fn unfinish(wait: &MayWait, call: &Call, params: SessionIdParams) -> Result<SessionFinished, RpcError> {
-    let session = allowed(call, &params.id, true)?;
+    let session = own_to_change(call, &params.id)?;
     let back = call.engine().undo_discard(wait, &session);
     back.map(|tree| finished(&tree)).map_err(|error| match error {
         UndoError::Nothing | UndoError::NoTree => {
@@ -57,16 +56,6 @@ pub(crate) fn unfinish(wait: &MayWait, call: &Call, params: SessionIdParams) -> 
         UndoError::Git(error) => of_git(call, error),
         UndoError::Io(error) => disk(call.engine(), "nothing was put back", &error),
     })
-}
-
-/// A session that the caller may look at; to change anything it must not be hosted.
-fn allowed(call: &Call, id: &str, changes: bool) -> Result<Session, RpcError> {
-    let session = own(call, id)?;
-    if changes {
-        let place = session.view().workspace;
-        call.engine().may_change(&call.origin, &place).map_err(|error| refusal(&error))?;
-    }
-    Ok(session)
 }
 
 fn standing(found: &Standing) -> FinishStanding {

@@ -56,6 +56,13 @@ pub(crate) fn own(call: &Call, id: &str) -> Result<Session, RpcError> {
     Ok(session)
 }
 
+/// The same, whose work tree the caller may change: nobody hosted.
+pub(crate) fn own_to_change(call: &Call, id: &str) -> Result<Session, RpcError> {
+    let session = own(call, id)?;
+    call.engine().may_change(&call.origin, &session.view().workspace).map_err(|error| refusal(&error))?;
+    Ok(session)
+}
+
 fn bad(message: impl Into<String>) -> RpcError {
     RpcError::new(ErrorKind::BadParams, message)
 }

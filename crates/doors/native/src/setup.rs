@@ -8,8 +8,7 @@ use ostler_engine::session::{PrepareError, Readiness, Session};
 use crate::call::Call;
 use crate::info::{describe, disk, of_session};
 use crate::place::{of_git, path};
-use crate::reach::refusal;
-use crate::session::own;
+use crate::session::{own, own_to_change};
 
 pub(crate) fn setup(wait: &MayWait, call: &Call, params: SessionSetupParams) -> Result<SessionSetup, RpcError> {
     if params.trust.is_none() && !params.again {
@@ -18,7 +17,7 @@ pub(crate) fn setup(wait: &MayWait, call: &Call, params: SessionSetupParams) -> 
         return session.readiness(wait).map(|ready| told(&ready)).map_err(|error| refused(call, &session, error));
     }
     call.needs(Right::TypeIntoTerminals)?;
-    let session = changed(call, &params.id)?;
+    let session = own_to_change(call, &params.id)?;
     if let Some(hash) = &params.trust {
         let by = call.person(wait, "settings", &format!("set {} --setup", of_session(&session)))?;
         session.trust_ready(wait, hash, by).map_err(|error| refused(call, &session, error))?;
@@ -28,16 +27,8 @@ pub(crate) fn setup(wait: &MayWait, call: &Call, params: SessionSetupParams) -> 
 }
 
 pub(crate) fn run(wait: &MayWait, call: &Call, params: SessionIdParams) -> Result<ProcessInfo, RpcError> {
-    let session = changed(call, &params.id)?;
+    let session = own_to_change(call, &params.id)?;
     session.run_ready(wait).map(|process| describe(&process)).map_err(|error| refused(call, &session, error))
-}
-
-/// A session whose work tree the caller may change: nobody hosted.
-fn changed(call: &Call, id: &str) -> Result<Session, RpcError> {
-    let session = own(call, id)?;
-    let place = session.view().workspace;
-    call.engine().may_change(&call.origin, &place).map_err(|error| refusal(&error))?;
-    Ok(session)
 }
 
 fn told(ready: &Readiness) -> SessionSetup {
@@ -61,20 +52,17 @@ fn told(ready: &Readiness) -> SessionSetup {
 }
 
 fn refused(call: &Call, session: &Session, error: PrepareError) -> RpcError {
-    let name = of_session(session);
-    let no = |kind, hint: String| RpcError::new(kind, error.to_string()).hint(hint);
-    match &error {
+    let (name, said) = (of_session(session), error.to_string());
+    let no = |kind, hint: String| RpcError::new(kind, said.clone()).hint(hint);
+    match error {
         PrepareError::NoTree(_) => no(ErrorKind::Refused, "start the session with --worktree".into()),
         PrepareError::NothingSaid => no(ErrorKind::NotFound, "write one: see docs/workspace.md".into()),
         PrepareError::NotTrusted => no(ErrorKind::Refused, format!("read it and say yes: ostler set {name} --setup")),
         PrepareError::Changed => no(ErrorKind::Refused, "read it again".into()),
         PrepareError::File(_) => no(ErrorKind::Refused, "correct it and commit it".into()),
-        PrepareError::Record(_) => RpcError::new(ErrorKind::Failed, error.to_string()),
-        PrepareError::Git(_) | PrepareError::Spawn(_) | PrepareError::Io(_) => match error {
-            PrepareError::Git(error) => of_git(call, error),
-            PrepareError::Spawn(error) => crate::process::refusal(call.engine(), &error, None),
-            PrepareError::Io(error) => disk(call.engine(), "not made ready", &error),
-            other => RpcError::new(ErrorKind::Failed, other.to_string()),
-        },
+        PrepareError::Record(_) => RpcError::new(ErrorKind::Failed, said),
+        PrepareError::Git(error) => of_git(call, error),
+        PrepareError::Spawn(error) => crate::process::refusal(call.engine(), &error, None),
+        PrepareError::Io(error) => disk(call.engine(), "not made ready", &error),
     }
 }
