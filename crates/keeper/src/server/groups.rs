@@ -1,6 +1,6 @@
 //! A control group for each child, where the keeper's own group is delegated to it; elsewhere nothing at all. Making one
-//! is a single fast call; children are born into theirs, because moving a process costs the whole machine a pause. Empty
-//! ones are removed by a helper.
+//! is a single fast call; children are born into theirs, because moving a process costs the whole machine a pause. An empty
+//! one serves the next child, and is removed by a helper when there is none.
 
 use std::fs::DirBuilder;
 use std::os::fd::OwnedFd;
@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::io::{Errno, pread};
 
 use super::Server;
 use super::errand::Task;
@@ -19,6 +20,31 @@ use crate::{cgroup, procfs};
 const SOON: Duration = Duration::from_millis(500);
 /// When groups that somebody was still in are tried again.
 const LATER: Duration = Duration::from_secs(30);
+/// Groups that are held open for the next children: as many as end at once where many are started.
+const OPEN_MAX: usize = 16;
+
+/// A group that is held open.
+pub(super) struct Group {
+    pub(super) number: u32,
+    /// Its folder: a child is born into it by this descriptor.
+    pub(super) folder: OwnedFd,
+    /// What the system says of who is in it.
+    events: OwnedFd,
+}
+
+impl Group {
+    fn open(number: u32, path: &Path) -> Result<Group, Errno> {
+        let folder = open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let events = openat(&folder, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Group { number, folder, events })
+    }
+
+    fn is_empty(&self) -> bool {
+        let mut text = [0; 64];
+        let length = pread(&self.events, &mut text, 0).unwrap_or_default();
+        text.get(..length).is_some_and(|text| text.starts_with(b"populated 0"))
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Groups {
@@ -30,8 +56,10 @@ pub(super) struct Groups {
     pub(super) spent: Vec<u32>,
     /// Those of them that the next child may be born into.
     pub(super) again: Vec<u32>,
-    /// One of them that was seen to be empty, with the descriptor by which the next child is born into it.
-    pub(super) ready: Option<(u32, OwnedFd)>,
+    /// One of them that was seen to be empty.
+    pub(super) ready: Option<Group>,
+    /// Of children, alive or forgotten: whoever comes next may need one of them.
+    pub(super) open: Vec<Group>,
     /// Of children whose tree somebody was sent to end: whoever came into such a group later would be ended too.
     pub(super) aimed: Vec<u32>,
     pub(super) due: Option<Instant>,
@@ -52,25 +80,31 @@ impl Groups {
         Groups { base: made.then_some(base), ..Groups::default() }
     }
 
-    /// A new group, and the descriptor by which a child is born into it.
-    pub(super) fn make(&mut self) -> Option<(u32, OwnedFd)> {
+    /// A group for a child, who is born into it next; to be given back by [`Groups::born`].
+    pub(super) fn make(&mut self) -> Option<Group> {
         self.base.as_ref()?;
         self.look_ahead();
-        if let Some((number, fd)) = self.ready.take() {
-            self.spent.retain(|spent| *spent != number);
-            return Some((number, fd));
+        if let Some(group) = self.ready.take() {
+            self.spent.retain(|spent| *spent != group.number);
+            return Some(group);
         }
         self.last = self.last.wrapping_add(1);
         let path = self.path(Some(self.last))?;
         // Also the folder around it, should somebody have tidied that away.
         DirBuilder::new().mode(0o700).recursive(true).create(&path).ok()?;
-        match open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(fd) => Some((self.last, fd)),
-            Err(_) => {
-                self.release(Some(self.last));
-                None
-            }
+        let made = Group::open(self.last, &path);
+        if made.is_err() {
+            self.release(Some(self.last));
         }
+        made.ok()
+    }
+
+    /// A child is in it. Whoever was born last mostly ends first, so that the oldest is let go.
+    pub(super) fn born(&mut self, group: Group) {
+        if self.open.len() == OPEN_MAX {
+            self.open.remove(0);
+        }
+        self.open.push(group);
     }
 
     /// Finds the group of the next child among those of children that were forgotten: making and removing one costs as much as
@@ -79,18 +113,10 @@ impl Groups {
         if self.ready.is_none()
             && let Some(number) = self.again.pop()
         {
-            self.ready = self.open_empty(number).map(|fd| (number, fd));
+            let held = self.open.iter().position(|group| group.number == number).map(|at| self.open.remove(at));
+            let group = held.or_else(|| Group::open(number, &self.path(Some(number))?).ok());
+            self.ready = group.filter(Group::is_empty);
         }
-    }
-
-    /// The descriptor of a group that nobody is in.
-    fn open_empty(&self, number: u32) -> Option<OwnedFd> {
-        let path = self.path(Some(number))?;
-        let fd = open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let events = openat(&fd, "cgroup.events", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let mut text = [0; 64];
-        let length = rustix::io::read(&events, &mut text).ok()?;
-        text.get(..length)?.starts_with(b"populated 0").then_some(fd)
     }
 
     /// Somebody is sent to end the tree of the child in this group.
@@ -156,7 +182,7 @@ impl Server {
         }
         self.groups.due = None;
         self.groups.again.clear();
-        self.groups.ready = None;
+        (self.groups.ready, self.groups.open) = (None, Vec::new());
         let spent = std::mem::take(&mut self.groups.spent);
         let paths: Vec<(u32, PathBuf)> =
             spent.iter().filter_map(|number| Some((*number, self.groups.path(Some(*number))?))).collect();

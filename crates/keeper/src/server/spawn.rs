@@ -116,7 +116,7 @@ impl Server {
                 (_, None) => continue,
             };
         }
-        let (group, group_fd) = self.groups.make().unzip();
+        let group = self.groups.make();
         let plan = Plan {
             program: command.program,
             argv: Pointers::new(command.argv.iter().copied()),
@@ -132,15 +132,18 @@ impl Server {
             oom: None,
             log: None,
             shares: true,
-            group: group_fd.as_ref().map(AsFd::as_fd),
+            group: group.as_ref().map(|group| group.folder.as_fd()),
         };
-        let (pid, launch) = sys::spawn(&plan).map_err(|errno| {
-            self.groups.release(group);
+        let born = procfs::born(|| sys::spawn(&plan));
+        let number = group.as_ref().map(|group| group.number);
+        if let Some(group) = group {
+            self.groups.born(group);
+        }
+        let (pid, start_ticks, launch) = born.map_err(|errno| {
+            self.groups.release(number);
             Failure::Failed(Step::Fork, errno)
         })?;
         hook!("keeper.forked");
-        // Our child is not reaped yet, so its state is there to be read even if it is dead.
-        let start_ticks = procfs::stat(pid).map_or(0, |stat| stat.start_ticks);
         io.held = held;
         let child = Child {
             pid,
@@ -151,7 +154,7 @@ impl Server {
             told: false,
             start: Some(Start { errors, waiters: Vec::with_capacity(1), announced: false, failed: None, launch }),
             watch: None,
-            group,
+            group: number,
             void_exit: spec.void_exit,
             until: spec.within_ms.map(|within| Instant::now() + Duration::from_millis(within).min(HELPER_MAX)),
             inherited: None,

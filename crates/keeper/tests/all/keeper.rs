@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use crate::common::half::Half;
 use crate::common::{Stable, Test, alive, command, read_all, read_line, sh, wait_until};
@@ -113,7 +114,9 @@ fn an_exit_is_remembered_until_acknowledged() {
 fn an_acknowledgement_waits_for_company_only_a_moment() {
     let stable = Stable::new();
     let (daemon, _) = stable.connect();
-    let held = || std::fs::read_dir(format!("/proc/{}/fd", daemon.keeper.pid())).unwrap().count();
+    let is_pipe = |fd: &Path| std::fs::read_link(fd).is_ok_and(|to| to.to_string_lossy().starts_with("pipe:"));
+    let fds = || std::fs::read_dir(format!("/proc/{}/fd", daemon.keeper.pid())).unwrap().flatten();
+    let held = || fds().filter(|fd| is_pipe(&fd.path())).count();
     // From the first child on, pipes for the next are ready.
     daemon.sh("first", "exit 5");
     daemon.exit("first");
