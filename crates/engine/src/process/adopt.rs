@@ -77,7 +77,7 @@ impl Engine {
         MayWait::thread("exits", move |wait| hear(wait, &watcher, &events, &report)).map_err(StartError::Pumps)?;
         registry.claims.start(&registry).map_err(StartError::Pumps)?;
         let sweeper = Arc::downgrade(&registry);
-        MayWait::thread("sweep", move |_| sweep(&sweeper)).map_err(StartError::Pumps)?;
+        MayWait::thread("sweep", move |wait| sweep(wait, &sweeper)).map_err(StartError::Pumps)?;
         let known = Arc::downgrade(&registry);
         let told = Arc::downgrade(&registry);
         let witness = Witness::new(entrusted, move |head| {
@@ -206,10 +206,11 @@ fn renew(registry: &Arc<Registry>) {
     }
 }
 
-fn sweep(registry: &Weak<Registry>) {
+fn sweep(wait: &MayWait, registry: &Weak<Registry>) {
     for turn in 0_u64.. {
         let Some(registry) = registry.upgrade() else { return };
         registry.close_idle_files();
+        registry.forget_surplus(wait);
         drop(registry);
         if turn % TRIM_TURNS == 0 {
             give_back_memory();

@@ -513,6 +513,11 @@ impl Registry {
         }
     }
 
+    /// How many processes are known, alive or over.
+    pub(crate) fn known(&self) -> usize {
+        self.table().processes.len()
+    }
+
     pub(crate) fn list(&self) -> Vec<Process> {
         let mut all: Vec<Process> = self.table().processes.values().cloned().collect();
         all.sort_by(|a, b| a.about().started.total_cmp(&b.about().started));

@@ -18,6 +18,7 @@ pub(crate) fn tests() -> &'static [Test] {
         the_end_of_a_silent_process_survives_a_kill_at_every_step,
         the_first_input_is_delivered_once_whenever_the_daemon_dies,
         nothing_of_a_forgotten_process_is_on_the_disk,
+        who_starts_many_pushes_out_only_its_own,
         a_helper_is_the_keepers_child_and_in_no_list,
         a_helper_over_its_time_ends_with_all_that_it_started,
         a_keeper_lost_in_the_middle_of_a_helper_is_an_error_and_the_helper_ends,
@@ -194,6 +195,22 @@ fn nothing_of_a_forgotten_process_is_on_the_disk() {
     stable.restart();
     assert_eq!(stable.ask(json!({"do": "processes"})), json!([kept]));
     ended(&stable, &kept, "Some(Code(4))");
+}
+
+fn who_starts_many_pushes_out_only_its_own() {
+    let stable = Stable::new();
+    std::fs::write(stable.path("count"), "3").unwrap();
+    stable.restart();
+    let over = |argv: &[&str], more| {
+        let id = spawn(&stable, argv, more).remove(0);
+        ended(&stable, &id, "Some(Code(0))");
+        id
+    };
+    let kept = over(&["true"], json!({}));
+    let living = spawn(&stable, &["sleep", "60"], json!({"alias": "sleeper"})).remove(0);
+    let many: Vec<Value> = (0..8).map(|n| over(&["echo", "so"], json!({"alias": n.to_string()}))).collect();
+    let expected = json!([kept, living, many[5], many[6], many[7]]);
+    wait_until("the oldest are gone", || stable.ask(json!({"do": "processes"})) == expected);
 }
 
 fn brief(stable: &Stable, script: &str, within_ms: u64) -> Value {

@@ -77,6 +77,15 @@ pub(crate) const KEYS: &[Key] = &[
         apply: |config, text| parse_size(text).map(|value| config.journal.total_max = value),
     },
     Key {
+        name: "journal.count_max",
+        default: "5000",
+        doc: "How many finished processes to keep of what each client program started; the oldest are deleted first.",
+        apply: |config, text| {
+            config.journal.count_max = text.parse().map_err(|_| "expected a number".to_owned())?;
+            Ok(())
+        },
+    },
+    Key {
         name: "journal.sync_every",
         default: "200ms",
         doc: "How often output is synced to disk: the most a power loss can lose. A killed ostler loses nothing.",

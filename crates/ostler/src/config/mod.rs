@@ -106,6 +106,8 @@ pub(crate) struct Journal {
     pub(crate) keep_for: Duration,
     /// What all exited processes' journals may occupy together.
     pub(crate) total_max: u64,
+    /// How many exited processes are kept of what each client program started.
+    pub(crate) count_max: usize,
     /// The longest a byte stays in memory only.
     pub(crate) sync_every: Duration,
     /// What stays free of the disk; a share with an upper bound if not given.
@@ -115,8 +117,8 @@ pub(crate) struct Journal {
 impl Journal {
     /// The same as the engine knows it.
     pub(crate) fn retention(&self) -> Retention {
-        let Self { live_max, keep_for, total_max, keep_free, .. } = *self;
-        Retention { after_exit: keep_for, total: total_max, live_max, keep_free }
+        let Self { live_max, keep_for, total_max, count_max, keep_free, .. } = *self;
+        Retention { after_exit: keep_for, total: total_max, count: count_max, live_max, keep_free }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::output::{CommandError, visible};
 /// Delete old output now
 #[derive(Debug, Args)]
 #[command(
-    after_help = "How much is kept: journal.keep_for and journal.total_max in `ostler config show`.\n\nExample:\n  ostler prune --dry-run"
+    after_help = "How much is kept: journal.keep_for, journal.total_max and journal.count_max in `ostler config show`.\n\nExample:\n  ostler prune --dry-run"
 )]
 pub(crate) struct Prune {
     /// Show what would be removed

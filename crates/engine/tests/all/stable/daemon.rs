@@ -34,6 +34,8 @@ fn told(wait: &MayWait, dir: &Path) -> ExitCode {
             environment: Arc::new(Environment::of_this_process(&[])),
             retention: Retention {
                 live_max: std::fs::read_to_string(dir.join("live_max")).ok().map(|text| text.parse().unwrap()),
+                count: std::fs::read_to_string(dir.join("count"))
+                    .map_or(Retention::default().count, |text| text.parse().unwrap()),
                 ..Retention::default()
             },
             sync_every: Duration::from_millis(200),
@@ -204,6 +206,7 @@ fn spawn(engine: &Engine, runtime: &tokio::runtime::Runtime, what: &Value) -> Va
                 program: argv.next().unwrap(),
                 args: argv.collect(),
                 key: what["key"].as_str().map(str::to_owned),
+                alias: what["alias"].as_str().map(|id| Alias { space: "test".into(), id: id.into() }),
                 relayed_terminal: what["relayed"] == true,
                 ..SpawnRequest::default()
             };
