@@ -42,8 +42,8 @@ def setup(t):
         hash = seen["file"]["hash"]
         script = "import socket; s=socket.socket(socket.AF_UNIX); s.connect(%r); s.sendall(b'{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"session.setup\",\"params\":{\"id\":\"first\",\"trust\":\"%s\"}}\\n'); print(s.makefile().readline())" % (house.socket(), hash)
         t.has("nobody-hosted-says-yes", house("run", "--", "python3", "-c", script)[1], "refused")
-        # Not at once: who is quicker than the note of its own start is not known by its id yet, and owns nothing.
-        rc, o, e = house("run", "--", "sh", "-c", 'sleep 0.5; exec "$0" "$@"', house.program, "new", "echo", house.repo, "--worktree")
+        # At once: who is quicker than the note of its own start is waited for.
+        rc, o, e = house("run", "--", house.program, "new", "echo", house.repo, "--worktree")
         t.ok("who-is-hosted-gets-a-tree-and-nothing-of-it-runs", rc == 0 and "was not followed" in e, (rc, o, e))
         t.eq("so-nothing-counts", wire.call("session.setup", id="first")["result"]["file"]["trusted"], False)
         other = wire.call("session.setup", id="first", trust=hash)

@@ -135,7 +135,7 @@ async fn client(shared: Arc<DoorState>, stream: tokio::net::UnixStream) {
     let present = shared.counters.connected();
     // A client that is gone already decides nothing, and touches nothing but what is nobody's.
     let (peer, engine) = (Peer::of(&stream).ok(), shared.engine.clone());
-    let looked_at = MayWait::pool(move |_| (engine.origin(peer.as_ref()), peer)).await;
+    let looked_at = MayWait::pool(move |wait| (engine.origin(wait, peer.as_ref()), peer)).await;
     let (origin, peer) = looked_at.unwrap_or((Origin::Unknown, None));
     let client = dispatch::Client::new(call::Call::here(shared, peer, origin));
     if let Err(error) = ostler_door_rpc::serve(stream, client, limits()).await {

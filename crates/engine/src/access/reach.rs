@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ostler_keeper::procfs;
 use ostler_story::By;
@@ -16,6 +17,12 @@ use super::{Caller, Peer, host_of, lineage};
 use crate::approval::StoreError;
 use crate::session::Session;
 use crate::{Engine, MayWait, Process};
+
+/// For how long after its birth a child may be unknown here: the keeper tells of it once its program runs, and that may come
+/// here sooner than the news of it. In clock ticks, a quarter of a second.
+const NEWBORN: u64 = 25;
+/// How often such a one is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Nobody starts shells in shells in shells so deep.
 const OWNERS_MAX: usize = 64;
@@ -77,22 +84,38 @@ pub enum OutOfReach {
 }
 
 impl Engine {
-    /// Where a caller comes from. Looks at its ancestors, which may take a moment.
-    pub fn origin(&self, peer: Option<&Peer>) -> Origin {
+    /// Where a caller comes from. Looks at its ancestors, and may wait for the news of one that was just started.
+    pub fn origin(&self, _wait: &MayWait, peer: Option<&Peer>) -> Origin {
         let Some(peer) = peer else { return Origin::Unknown };
         let host = match peer.caller() {
             Caller::Free | Caller::Elsewhere => return Origin::Free,
             Caller::Unknown => return Origin::Unknown,
             Caller::Hosted(host) => host,
         };
-        let process = peer.lineage().find_map(|(pid, start_ticks)| self.inner.with_pid(pid, start_ticks));
         let keeper = self.inner.keeper().pid();
+        let process = self.process_of(peer, keeper);
         let is_ours = process.is_some() || peer.lineage().any(|(pid, _)| pid == keeper);
         if !is_ours && is_nested(keeper) {
             // This whole instance was started in another one: its neighbours there are its people.
             return Origin::Free;
         }
         Origin::Hosted { process: process.map(|process| process.id().to_owned()), host }
+    }
+
+    /// The hosted process that a caller is or descends from.
+    fn process_of(&self, peer: &Peer, keeper: u32) -> Option<Process> {
+        loop {
+            let line: Vec<(u32, u64)> = peer.lineage().collect();
+            if let Some(known) = line.iter().find_map(|&(pid, start_ticks)| self.inner.with_pid(pid, start_ticks)) {
+                return Some(known);
+            }
+            let child = line.iter().zip(line.iter().skip(1)).find(|(_, parent)| parent.0 == keeper);
+            let (_, born) = child.map(|(child, _)| *child)?;
+            if procfs::now_ticks().saturating_sub(born) > NEWBORN {
+                return None;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
     }
 
     /// Whether a caller may touch this.
