@@ -382,6 +382,16 @@ def claustrum(t):
     c.call("process.spawn", {"id": "one", "command": "/bin/sh", "args": ["-c", "pwd; echo $ONLY_HERE; exec sleep 300"]})
     c.wait_out("one", b"claustrum\n")
     t.ok("children-have-its-folder-and-environment", any(p["program"] == "/bin/sh" for p in house.json("ps")), house.json("ps"))
+    os.makedirs(house.dir + "/beside", exist_ok=True)
+    with open(house.dir + "/beside/here", "w") as f:
+        f.write("found")
+    # `ostler up` is elsewhere: what a client names by a relative path is this program's.
+    seen = [c.call("files.read", {"path": "beside/here"})["result"], c.call("files.list", {"path": "beside"})["result"]["entries"],
+            c.call("files.list", {"path": "nothing"})["error"]["message"], c.call("process.spawn", {"id": "rel", "command": "pwd", "cwd": "beside"})["result"]]
+    t.eq("relative-paths-are-its-own", seen, [{"content": "found", "exists": True}, [{"name": "here", "path": "beside/here", "isDir": False}],
+                                              "open nothing: no such file or directory", {"success": True}])
+    subprocess.run(["git", "init", "-q", "-b", "trunk", house.dir + "/beside"], env=house.env, stdout=subprocess.DEVNULL, check=True)
+    t.eq("and-so-are-repositories", c.call("git.info", {"path": "beside"})["result"].get("branch"), "trunk")
     t.ok("its-token-is-on-no-disk", not house.holds(d.token.encode()), house.holds(d.token.encode()))
     stranger = house.json("run", "-d", "--", "sleep", "300")
     pid = next(p["pid"] for p in house.json("ps") if p["program"] == "/bin/sh")

@@ -89,6 +89,11 @@ impl Engine {
         self.sessions.joiner.as_ref()
     }
 
+    /// The folder of the program that opened its door here: what its clients name by a relative path is meant from there.
+    pub fn joined_folder(&self) -> Option<&std::path::Path> {
+        self.joiner().map(|joiner| joiner.cwd.as_path())
+    }
+
     /// What children inherit.
     pub fn environment(&self) -> &Arc<Environment> {
         self.joiner().map_or(&self.inner.config.environment, |joiner| &joiner.environment)

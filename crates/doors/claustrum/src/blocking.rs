@@ -26,7 +26,7 @@ const CALL: u32 = ROOM / 16;
 pub(crate) type Call = fn(&str, &Object<'_>, &Env, &mut Vec<u8>) -> Option<Result<(), RpcError>>;
 
 /// How many bytes a call will hold. May wait itself.
-pub(crate) type Size = fn(&Object<'_>) -> u64;
+pub(crate) type Size = fn(&Object<'_>, &Env) -> u64;
 
 /// One connection's calls.
 pub(crate) struct BlockingCalls {
@@ -55,7 +55,8 @@ impl BlockingCalls {
             if let Some(size) = size {
                 let looking = room.acquire_many(CALL).await;
                 let params = Arc::clone(&params);
-                let bytes = shared.on_a_thread(move |_| members(&params).map_or(0, |params| size(&params))).await;
+                let look = move |shared: &DoorState| members(&params).map_or(0, |params| size(&params, &shared.env()));
+                let bytes = shared.on_a_thread(look).await;
                 weight = u32::try_from(bytes >> 20).unwrap_or(ROOM).clamp(CALL, ROOM);
                 drop(looking);
             }
@@ -94,6 +95,7 @@ impl DoorState {
             home: self.config.home.clone(),
             vars: environment.snapshot().as_ref().clone(),
             forker: self.engine.forker(),
+            folder: self.engine.joined_folder().map(Into::into),
         }
     }
 }

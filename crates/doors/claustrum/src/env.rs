@@ -1,7 +1,8 @@
 //! What the daemon lends to a method that runs a program or guards a directory.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ostler_engine::Forker;
 
@@ -16,4 +17,16 @@ pub(crate) struct Env {
     pub(crate) vars: Vec<(OsString, OsString)>,
     /// Who forks programs.
     pub(crate) forker: Forker,
+    /// Where relative paths begin, if not in the daemon's own folder.
+    pub(crate) folder: Option<PathBuf>,
+}
+
+impl Env {
+    /// Where a client's path leads. An empty one leads nowhere.
+    pub(crate) fn place<'a>(&self, path: &'a Path) -> Cow<'a, Path> {
+        match &self.folder {
+            Some(folder) if path.is_relative() && !path.as_os_str().is_empty() => folder.join(path).into(),
+            _ => path.into(),
+        }
+    }
 }

@@ -39,6 +39,7 @@ impl<'a> Params<'a> {
         })
     }
 
+    /// As the client wrote it.
     fn path(&self) -> &Path {
         Path::new(self.path.as_ref())
     }
@@ -58,13 +59,13 @@ pub(crate) fn call(method: &str, params: &Object<'_>, env: &Env, out: &mut Vec<u
 }
 
 /// How many bytes `files.read` will bring; nothing where it will bring none.
-pub(crate) fn size(params: &Object<'_>) -> u64 {
-    let stat = Params::read(params).ok().and_then(|params| workspace::stat(params.path()).ok());
+pub(crate) fn size(params: &Object<'_>, env: &Env) -> u64 {
+    let stat = Params::read(params).ok().and_then(|params| workspace::stat(&env.place(params.path())).ok());
     stat.map_or(0, |stat| stat.size)
 }
 
-fn stat(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
-    let Ok(stat) = workspace::stat(params.path()) else {
+fn stat(params: &Params<'_>, env: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
+    let Ok(stat) = workspace::stat(&env.place(params.path())) else {
         out.extend_from_slice(br#"{"exists":false,"isDir":false,"size":0,"mode":""}"#);
         return Ok(());
     };
@@ -78,8 +79,9 @@ fn stat(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError>
     Ok(())
 }
 
-fn list(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
-    let entries = workspace::list(params.path(), Hidden::Skip).map_err(|error| internal(&error))?;
+fn list(params: &Params<'_>, env: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
+    let entries = workspace::list(&env.place(params.path()), Hidden::Skip);
+    let entries = entries.map_err(|error| internal(&error, params.path()))?;
     let base = match clean(params.path()) {
         here if here == Path::new(".") => Default::default(),
         base => base,
@@ -101,12 +103,12 @@ fn list(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError>
     Ok(())
 }
 
-fn read(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
+fn read(params: &Params<'_>, env: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
     let limit = match u64::try_from(params.max_bytes) {
         Ok(limit) if limit > 0 => limit.min(READ_MAX),
         _ => READ_MAX,
     };
-    let content = match workspace::read(params.path(), limit) {
+    let content = match workspace::read(&env.place(params.path()), limit) {
         Ok(content) => content,
         Err(ReadError::Missing) => {
             out.extend_from_slice(br#"{"content":"","exists":false}"#);
@@ -115,7 +117,7 @@ fn read(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError>
         Err(ReadError::Directory) => return Err(RpcError::params("files.read: path is a directory")),
         Err(ReadError::Special) => return Err(RpcError::params("files.read: not a regular file")),
         Err(ReadError::TooLarge) => return Err(RpcError::params("files.read: file exceeds maxBytes")),
-        Err(ReadError::Path(error)) => return Err(internal(&error)),
+        Err(ReadError::Path(error)) => return Err(internal(&error, params.path())),
     };
     out.extend_from_slice(br#"{"content":"#);
     push_bytes_lossy(out, &content);
@@ -123,8 +125,8 @@ fn read(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError>
     Ok(())
 }
 
-fn validate(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
-    match workspace::stat(params.path()) {
+fn validate(params: &Params<'_>, env: &Env, out: &mut Vec<u8>) -> Result<(), RpcError> {
+    match workspace::stat(&env.place(params.path())) {
         Ok(stat) => {
             out.extend_from_slice(br#"{"valid":true,"isDir":"#);
             push_bool(out, stat.is_dir);
@@ -135,15 +137,19 @@ fn validate(params: &Params<'_>, _: &Env, out: &mut Vec<u8>) -> Result<(), RpcEr
     Ok(())
 }
 
-fn internal(error: &PathError) -> RpcError {
-    RpcError::internal(String::from_utf8_lossy(&wording(error)))
+fn internal(error: &PathError, given: &Path) -> RpcError {
+    RpcError::internal(String::from_utf8_lossy(&wording_of(error, given)))
 }
 
-/// `open PATH: no such file or directory`; as bytes, for a path need not be text.
 fn wording(error: &PathError) -> Vec<u8> {
+    wording_of(error, &error.path)
+}
+
+/// `open PATH: no such file or directory`, the path as the client knows it; as bytes, for a path need not be text.
+fn wording_of(error: &PathError, path: &Path) -> Vec<u8> {
     let mut text = error.op.name().as_bytes().to_vec();
     text.push(b' ');
-    text.extend_from_slice(error.path.as_os_str().as_bytes());
+    text.extend_from_slice(path.as_os_str().as_bytes());
     text.extend_from_slice(b": ");
     text.extend_from_slice(reason(&error.source).as_bytes());
     text

@@ -36,13 +36,22 @@ impl<'a> Params<'a> {
 
     /// The repository that is looked at.
     fn seen(&self, env: &Env) -> Git {
-        Git::new(Path::new(self.path.as_ref()), &env.path, &env.vars, Arc::new(env.forker.clone()))
+        git(&self.path, env)
     }
 
     /// The repository whose work trees change.
     fn base(&self, env: &Env) -> Git {
-        Git::new(Path::new(self.base_repo.as_ref()), &env.path, &env.vars, Arc::new(env.forker.clone()))
+        git(&self.base_repo, env)
     }
+}
+
+/// Git about a directory; about where the daemon is for an empty one.
+fn git(dir: &str, env: &Env) -> Git {
+    let place = match (dir, &env.folder) {
+        ("", Some(folder)) => folder.into(),
+        _ => env.place(Path::new(dir)),
+    };
+    Git::new(&place, &env.path, &env.vars, Arc::new(env.forker.clone()))
 }
 
 /// Runs `git.METHOD` and writes its result; `None` for a method that does not exist.

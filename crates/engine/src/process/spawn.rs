@@ -151,8 +151,8 @@ impl Engine {
         check(&request, &program)?;
         let environment = inherited.merged(&request.env);
         let joiner = self.joiner();
-        let folder = request.cwd.clone().or_else(|| joiner.map(|joiner| joiner.cwd.clone()));
-        let about = describe(&request, folder.unwrap_or_else(own_folder)).map_err(SpawnError::Journal)?;
+        let folder = folder(request.cwd.as_deref(), || joiner.map_or_else(own_folder, |joiner| joiner.cwd.clone()));
+        let about = describe(&request, folder).map_err(SpawnError::Journal)?;
         let spec = SpawnSpec {
             program: program.clone(),
             argv: std::iter::once(request.shown_as.unwrap_or(request.program)).chain(request.args).collect(),
@@ -413,6 +413,15 @@ fn describe(request: &SpawnRequest, cwd: PathBuf) -> io::Result<About> {
     about.screen_of.clone_from(&request.screen_of);
     about.owner.clone_from(&request.owner);
     Ok(about)
+}
+
+/// Where a process starts: a relative folder is meant from where it would start if nobody said. The keeper, which forks it, is elsewhere.
+fn folder(asked: Option<&Path>, usual: impl FnOnce() -> PathBuf) -> PathBuf {
+    match asked {
+        Some(path) if path.is_absolute() => path.to_owned(),
+        Some(path) => usual().join(path),
+        None => usual(),
+    }
 }
 
 /// The daemon's own folder. One that was deleted under it is nobody's any more: then the folder that has its name now, the

@@ -6,7 +6,7 @@ use std::path::Path;
 use ostler_door_rpc::RpcError;
 use ostler_workspace::extract::{DestError, ExtractError, Request, StreamError, extract};
 
-use super::{Params, reason, wording};
+use super::{Params, reason, wording, wording_of};
 use crate::env::Env;
 use crate::gojson::{push_bytes_lossy, push_int};
 use crate::goos;
@@ -19,12 +19,9 @@ pub(super) fn run(params: &Params<'_>, env: &Env, out: &mut Vec<u8>) -> Result<(
     if archive.is_empty() || dest.is_empty() {
         return Err(RpcError::params("archivePath and destDir are required"));
     }
-    let request = Request {
-        archive: Path::new(archive),
-        dest: Path::new(dest),
-        marker: OsStr::new(MARKER),
-        home: env.home.as_deref(),
-    };
+    let place = env.place(Path::new(archive));
+    let request =
+        Request { archive: &place, dest: Path::new(dest), marker: OsStr::new(MARKER), home: env.home.as_deref() };
     let (files, error) = match extract(&request) {
         Ok(files) => (files, None),
         Err(failure) => (counted(&failure.error, failure.files), Some(said(&failure.error, archive))),
@@ -51,7 +48,9 @@ fn counted(error: &ExtractError, files: u64) -> u64 {
 fn said(error: &ExtractError, archive: &str) -> Vec<u8> {
     match error {
         ExtractError::Dest(refusal) => dest_refusal(refusal).into_bytes(),
-        ExtractError::Archive(error) | ExtractError::Entry(error) => wording(error),
+        ExtractError::Archive(error) => wording_of(error, Path::new(archive)),
+        ExtractError::Entry(error) => wording(error),
+        ExtractError::NotRegular(path) if path.is_dir() => format!("gzip: read {archive}: is a directory").into_bytes(),
         ExtractError::NotRegular(_) => format!("open {archive}: not a regular file").into_bytes(),
         ExtractError::Gzip(error) | ExtractError::Header(error) => with_prefix("gzip: ", stream(error, archive)),
         ExtractError::Content(error) => stream(error, archive).into_bytes(),

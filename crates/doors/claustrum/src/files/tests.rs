@@ -169,5 +169,12 @@ fn extraction_errors_are_results_in_known_words() {
     assert!(!bad.exists());
     fs::write(&bad, "").unwrap();
     assert_eq!(unpack(&env, &bad, &out), failed("gzip: EOF"));
-    assert_eq!(unpack(&env, &dir, &out), failed(&format!("open {text}: not a regular file")));
+    assert_eq!(unpack(&env, &dir, &out), failed(&format!("gzip: read {text}: is a directory")));
+    assert_eq!(unpack(&env, Path::new("/dev/null"), &out), failed("open /dev/null: not a regular file"));
+    // What a joined program's clients name is in its folder, under the name that they know.
+    let env = Env { folder: Some(dir.clone()), ..env };
+    assert_eq!(unpack(&env, Path::new("none"), &out), failed("open none: no such file or directory"));
+    assert_eq!(unpack(&env, Path::new("bad.tgz"), &out), failed("open bad.tgz: no such file or directory"));
+    fs::write(&bad, "").unwrap();
+    assert_eq!(unpack(&env, Path::new("bad.tgz"), &out), failed("gzip: EOF"));
 }

@@ -29,7 +29,8 @@ impl Repo {
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .to_vec();
-        let env = Env { path: std::env::var_os("PATH").unwrap(), home: None, vars, forker: Forker::here() };
+        let env =
+            Env { path: std::env::var_os("PATH").unwrap(), home: None, vars, forker: Forker::here(), folder: None };
         let repo = Repo { base, env, _guard: guard };
         fs::create_dir(repo.dir()).unwrap();
         repo.git(&["init", "-q", "-b", "main"]);
