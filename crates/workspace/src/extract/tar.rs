@@ -129,14 +129,17 @@ impl Tar {
 
     fn header_block(&mut self) -> Result<Option<[u8; BLOCK]>, StreamError> {
         let mut block = [0; BLOCK];
-        for _ in 0..2 {
+        for zeros in 0..2 {
             match self.input.fill(&mut block)? {
                 0 => return Ok(None),
                 BLOCK => {}
                 _ => return Err(StreamError::CutShort),
             }
-            if block.iter().any(|&byte| byte != 0) {
-                return Ok(Some(block));
+            match (zeros, block.iter().any(|&byte| byte != 0)) {
+                (0, true) => return Ok(Some(block)),
+                // Some programs read on here, others stop: what both see differs.
+                (_, true) => return Err(StreamError::TarHeader),
+                (_, false) => {}
             }
         }
         // Two blocks of zeros end an archive.

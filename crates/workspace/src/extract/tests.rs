@@ -234,6 +234,9 @@ fn damage_is_reported_where_it_is() {
     assert!(matches!(error(case.unpack(&whole[..1024 + 100])), ExtractError::Header(StreamError::CutShort)));
     assert!(!case.out().join(".synced").exists());
     assert_eq!(case.unpack(&whole[..1024]).expect("an end without zeros is fine"), 1);
+    let broken = case.unpack(&[file("a", "1"), vec![0; 512], file("b", "2"), end()].concat()).expect_err("half an end");
+    assert_eq!(broken.files, 1);
+    assert!(matches!(broken.error, ExtractError::Header(StreamError::TarHeader)), "one block of zeros, then more");
 
     let archive = case.path("cut.tgz");
     let packed = gzip(&whole);
