@@ -9,7 +9,13 @@ impl Git {
         if !self.is_repo() {
             return Ok(None);
         }
-        let printed = self.guarded()?.query(["status", "--porcelain"])?.into_success("status")?;
+        let git = self.guarded()?;
+        let ran = git.query(["status", "--porcelain"])?;
+        if !ran.success {
+            // Why is said on stderr, which is no list of changes.
+            return Err(RunError::Failed { what: "status", said: git.change(["status", "--porcelain"])?.output });
+        }
+        let printed = ran.output;
         let changes = printed
             .split(|&byte| byte == b'\n')
             .map(<[u8]>::trim_ascii)

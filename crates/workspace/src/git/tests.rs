@@ -280,6 +280,9 @@ fn changes_are_listed_without_surrounding_blanks() {
     assert_eq!(changes(), ["M a.txt", "?? new"]);
     repo.git(&["add", "-A"]);
     assert_eq!(changes(), ["M  a.txt", "A  new"]);
+    fs::write(repo.dir().join(".git/index"), "junk").expect("written");
+    let why = repo.here().status().expect_err("no index").to_string();
+    assert!(why.starts_with("status failed: ") && why.contains("index"), "{why}");
 }
 
 #[test]
