@@ -47,6 +47,34 @@ def deleted_folder(t):
     t.has("the-log-names-the-folder", d.err(), "Failed to start process lost: %s (the folder %s cannot be entered)" % (said, nowhere))
 
 
+@area("relative-folder")
+def relative_folder(t):
+    d = t.daemon()
+    os.makedirs(d.cwd + "/rel")
+    with open(d.cwd + "/rel/tool", "w") as f:
+        f.write("#!/bin/sh\npwd\n")
+    os.chmod(d.cwd + "/rel/tool", 0o755)
+    c = d.conn()
+    want = (os.path.realpath(d.cwd) + "/rel\n").encode()
+    for case, command in (("a-folder-is-meant-from-the-daemon's", "pwd"), ("and-so-is-a-program-in-it", "./tool")):
+        got = c.call(SP, {"id": case, "command": command, "cwd": "rel"})
+        t.eq(case, outp(c.wait_exit(case)) if "result" in got else got, want)
+
+
+@area("links")
+def links(t):
+    """What stands at a path may be a link."""
+    d = t.daemon(start=False)
+    os.rename(d.tf, d.dir + "/elsewhere")
+    os.symlink(d.dir + "/elsewhere", d.tf)
+    os.symlink(d.dir + "/nowhere", d.sock)
+    d.start()
+    t.eq("a-link-to-nothing-makes-way-for-the-socket", d.conn().call("server.ping")["result"], {"pong": True})
+    t.ok("of-a-linked-token-file-the-link-goes", not os.path.lexists(d.tf) and os.path.exists(d.dir + "/elsewhere"))
+    rc, o, e = run_bin(t.argv, ["-serve", "-socket", d.dir + "/s2", "-token-file", d.dir], env=d.env)
+    t.eq("a-folder-is-no-token-file", (rc, e), (1, "claustrum: read --token-file: read %s: is a directory\n" % d.dir))
+
+
 @area("child-marker")
 def child_marker(t):
     home = t.tmp()

@@ -158,4 +158,7 @@ def counters(t):
         pass
     resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (soft, hard))
     t.eq("a-failed-accept-is-not-the-last", counted(), [18, 5])
+    port = free_port()
+    t.daemon(extra=["-metrics-addr", ":%d" % port])
+    t.eq("an-address-without-a-host-is-every-address", counted(), [0, 0])
     c.call(K, {"id": "lives", "signal": "KILL"})

@@ -127,7 +127,7 @@ def foreign_socket(t):
     s = listener(d.sock)
     ino = os.stat(d.sock).st_ino
     write_token(d)
-    refused = (1, "", "claustrum: listen unix: %s: bind: address in use\n" % d.sock)
+    refused = (1, "", "claustrum: listen unix: %s: bind: address already in use\n" % d.sock)
     t.eq("taken-path-start-refused", run_bin(t.argv, ["-serve", "-socket", d.sock, "-token-file", d.tf], env=d.env), refused)
     t.ok("taken-path-daemon-lives-on", pid_alive(d.pid) and pid_alive(pid), (d.pid, pid))
     t.eq("taken-path-daemon-still-answers", c.call("server.ping")["result"], {"pong": True})

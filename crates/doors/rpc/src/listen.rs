@@ -151,9 +151,15 @@ pub fn look(path: &Path) -> io::Result<Occupant> {
     match kind.is_socket().then(|| knock(path)).transpose() {
         Ok(Some(peer)) => Ok(Occupant::Listener(peer)),
         Ok(None) if kind.is_file() && meta.len() == 0 => Ok(Occupant::Free),
+        Ok(None) if kind.is_symlink() && leads_nowhere(path) => Ok(Occupant::Free),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Occupant::Free),
         Ok(None) | Err(_) => Ok(Occupant::Occupied),
     }
+}
+
+/// Whether a link leads to nothing: nobody listens behind it, and nobody can.
+fn leads_nowhere(link: &Path) -> bool {
+    fs::metadata(link).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Who listens at `path`. Does not wait for a listener that has stopped to accept.
@@ -171,7 +177,7 @@ fn knock(path: &Path) -> io::Result<Option<u32>> {
 
 fn make_way(path: &Path) -> io::Result<()> {
     if look(path)? != Occupant::Free {
-        return Err(io::ErrorKind::AddrInUse.into());
+        return Err(Errno::ADDRINUSE.into());
     }
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -188,7 +194,7 @@ struct Address {
 impl Address {
     fn of(path: &Path) -> io::Result<Self> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
+            return Err(Errno::NOENT.into());
         };
         if path.as_os_str().len() <= ADDRESS_MAX {
             return Ok(Self { path: path.to_owned(), _folder: None });
@@ -240,12 +246,14 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(at("dead")).unwrap());
         fs::write(at("empty"), "").unwrap();
         fs::write(at("file"), "precious").unwrap();
+        std::os::unix::fs::symlink(at("nothing"), at("astray")).unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
         let _other_kind = std::os::unix::net::UnixDatagram::bind(at("datagrams")).unwrap();
         assert_eq!(look(&at("living")).unwrap(), Occupant::Listener(Some(std::process::id())));
-        for free in ["dead", "empty", "nothing"] {
+        for free in ["dead", "empty", "nothing", "astray"] {
             assert_eq!(look(&at(free)).unwrap(), Occupant::Free, "{free}");
         }
-        for occupied in ["file", "datagrams", "."] {
+        for occupied in ["file", "link", "datagrams", "."] {
             assert_eq!(look(&at(occupied)).unwrap(), Occupant::Occupied, "{occupied}");
         }
         assert_eq!(look(&at("no/such/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -2,6 +2,7 @@
 //! ending at the first word that is no flag.
 
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 
 /// What the command line asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,9 +115,9 @@ impl Flags {
             *text = needed()?;
         } else if let Some(number) = self.number(name) {
             let text = needed()?;
-            *number = text
-                .parse()
-                .map_err(|_| Refused::Wrong(format!("invalid value {text:?} for flag -{name}: parse error")))?;
+            *number = text.parse().map_err(|error| {
+                Refused::Wrong(format!("invalid value {text:?} for flag -{name}: {}", wrong_number(&error)))
+            })?;
         } else if matches!(name, "h" | "help") {
             return Err(Refused::Help);
         } else {
@@ -168,9 +169,17 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// What `-h` prints, and what follows every error.
-pub(crate) fn usage() -> String {
-    let mut text = "Usage of claustrum:\n".to_owned();
+/// What is wrong with a number.
+fn wrong_number(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "parse error",
+    }
+}
+
+/// What `-h` prints, and what follows every error, under the name that the program was called by.
+pub(crate) fn usage(called_as: &str) -> String {
+    let mut text = format!("Usage of {called_as}:\n");
     for (name, value, meaning) in HELP {
         text.push_str(&format!("  -{name}{value}\n    \t{meaning}\n"));
     }
@@ -204,6 +213,10 @@ mod tests {
             (&["-zzz"][..], "flag provided but not defined: -zzz"),
             (&["-socket"], "flag needs an argument: -socket"),
             (&["-token-fd", "x"], "invalid value \"x\" for flag -token-fd: parse error"),
+            (
+                &["-token-fd=9223372036854775808"],
+                "invalid value \"9223372036854775808\" for flag -token-fd: value out of range",
+            ),
             (&["-serve=maybe"], "invalid boolean value \"maybe\" for -serve: parse error"),
             (&["-=x"], "bad flag syntax: -=x"),
         ] {

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use flags::{Flags, Refused};
 
+const NAME: &str = "claustrum";
 /// What clients and scripts are told when nothing else is configured.
 const VERSION: &str = "claustrum-dev";
 const BUILT: &str = "unknown";
@@ -24,11 +25,11 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
     let flags = match Flags::parse(args) {
         Ok(flags) => flags,
         Err(Refused::Help) => {
-            eprint!("{}", flags::usage());
+            eprint!("{}", flags::usage(&called_as()));
             return ExitCode::SUCCESS;
         }
         Err(Refused::Wrong(message)) => {
-            eprint!("{message}\n{}", flags::usage());
+            eprint!("{message}\n{}", flags::usage(&called_as()));
             return ExitCode::from(2);
         }
     };
@@ -53,6 +54,13 @@ pub(crate) fn run(args: &[OsString]) -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// What usage calls this program: the word that it was started with, where that is a link of this name.
+fn called_as() -> String {
+    let word = std::env::args_os().next().map(PathBuf::from).unwrap_or_default();
+    let is_link = word.file_name().is_some_and(|name| name == NAME);
+    if is_link { word.display().to_string() } else { NAME.to_owned() }
 }
 
 /// The version to report: some clients refuse a daemon whose version differs from theirs.

@@ -90,7 +90,11 @@ fn serve(flags: &Flags, socket: &Path, home: &Path, mut launched: Launched) -> R
     let token = match flags.token_file.as_str() {
         "" => token::from_launcher(launched.launcher()).map_err(|error| format!("read --token-fd: {error}"))?,
         path => token::from_file(Path::new(path)).map_err(|error| match error.raw_os_error() {
-            Some(_) => format!("read --token-file: open {path}: {}", ostler_door_claustrum::errno_text(&error)),
+            Some(_) => {
+                // A folder can be opened.
+                let call = if error.kind() == io::ErrorKind::IsADirectory { "read" } else { "open" };
+                format!("read --token-file: {call} {path}: {}", ostler_door_claustrum::errno_text(&error))
+            }
             None => format!("read --token-file: {path}: {error}"),
         })?,
     };
@@ -206,7 +210,7 @@ fn claim(paths: &Paths, instance: &str, socket: &Path, taken: impl Fn(io::Error)
             Occupant::Listener(pid) if pid == holder => break,
             // Of several that start at once another one may have taken over between the two looks.
             Occupant::Listener(pid) if known != Some((holder, pid)) => known = Some((holder, pid)),
-            Occupant::Listener(_) | Occupant::Occupied => return Err(taken(io::ErrorKind::AddrInUse.into())),
+            Occupant::Listener(_) | Occupant::Occupied => return Err(taken(rustix::io::Errno::ADDRINUSE.into())),
         }
     }
     Host::claim(paths, instance, Claim::TakeOver).map_err(|error| error.to_string())
@@ -217,7 +221,9 @@ fn bind_error(socket: &Path, error: &io::Error) -> String {
 }
 
 async fn serve_metrics(address: &str, door: &Door) {
-    match tokio::net::TcpListener::bind(address).await {
+    // Without a host: on every address of the machine.
+    let place = if address.starts_with(':') { format!("[::]{address}") } else { address.to_owned() };
+    match tokio::net::TcpListener::bind(place).await {
         Ok(listener) => {
             tracing::info!("[Server] metrics: serving Prometheus counters on {address}/metrics");
             tokio::spawn(ostler_door_claustrum::serve_metrics(listener, door.counters()));

@@ -15,12 +15,14 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Removes its file: the token is in use. A file that somebody put in its place is another one's.
+    /// Removes its file: the token is in use. A file that somebody put in its place is another one's. Of a link to it the link
+    /// goes, unless it is the system's (`/dev/fd/3`).
     pub(crate) fn used(&mut self) -> io::Result<()> {
         let Some((path, file)) = self.file.take() else { return Ok(()) };
         let is_the_same =
             |meta: Metadata| Ok((meta.dev(), meta.ino()) == (file.metadata()?.dev(), file.metadata()?.ino()));
-        match std::fs::symlink_metadata(&path).or_else(|_| std::fs::metadata(&path)).and_then(is_the_same) {
+        match std::fs::metadata(&path).and_then(is_the_same) {
+            Ok(true) if path.is_symlink() => Ok(drop(std::fs::remove_file(&path))),
             Ok(true) => std::fs::remove_file(&path),
             Ok(false) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -98,6 +100,10 @@ mod tests {
         std::fs::rename(&other, &path).unwrap();
         token.used().unwrap();
         assert!(path.exists(), "another file at its place is left alone");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        from_file(&link).unwrap().used().unwrap();
+        assert!(!link.is_symlink() && path.exists(), "of a link the link goes");
     }
 
     #[test]

@@ -138,6 +138,8 @@ fn what_cannot_be_read_or_unpacked_is_said_and_nothing_is_left() {
     assert_eq!(error(&machine.flags()), "cli 1.0 missing and no --cli-url or --cli-zst provided");
     let none = machine.text("none");
     assert_eq!(from(none.clone()), format!("opening input: open {none}: no such file or directory"));
+    let folder = machine.text("");
+    assert_eq!(from(folder.clone()), format!("opening input: read {folder}: is a directory"));
     let bad = machine.put("bad", b"not a zstd frame, surely");
     assert_eq!(from(bad.clone()), "decompressing: invalid input: magic number mismatch");
     assert!(Path::new(&bad).exists());

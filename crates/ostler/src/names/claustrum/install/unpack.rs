@@ -15,7 +15,12 @@ const CHUNK: usize = 128 << 10;
 
 /// Opens an uploaded archive.
 pub(super) fn open(path: &str) -> Result<File, String> {
-    File::open(path).map_err(|error| format!("opening input: {}", path_error("open", Path::new(path), &error)))
+    let failed = |call| move |error: io::Error| format!("opening input: {}", path_error(call, Path::new(path), &error));
+    let file = File::open(path).map_err(failed("open"))?;
+    match file.metadata().is_ok_and(|meta| meta.is_dir()) {
+        true => Err(failed("read")(rustix::io::Errno::ISDIR.into())),
+        false => Ok(file),
+    }
 }
 
 /// Compares the SHA-256 of the whole file; letters of either case will do.
