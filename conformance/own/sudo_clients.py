@@ -178,6 +178,8 @@ def newest_protocol(t, home, us):
         server.meta = server.META
         versions = server.ask("server/discover", {})["result"]["supportedVersions"]
         t.ok("own-mcp-versions", {"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} <= set(versions), versions)
+        t.eq("own-mcp-wrong-arguments-are-the-tool's-answer", server.call("execute", argv="id"),
+             (['failed to deserialize parameters: invalid type: string "id", expected a sequence'], True))
         text, error = server.call("status")
         t.ok("own-mcp-without-initialize", text[0].startswith("localhost: running (sudo-proxy ") and not error, text)
     finally:

@@ -86,6 +86,9 @@ def connection(t):
         a = c.answer()
         t.eq("ping", (a["status"], a["message"], a["stdout"]), ("ok", "pong", ""))
 
+        a = Client(home, b"\r\n").answer()
+        t.ok("a-line-that-is-not-empty-is-answered", a and a["message"].startswith("invalid JSON: EOF while parsing a value"), a)
+
         mark = home.pty.mark()
         c = Client(home, line(["echo", "half"]))
         c.s.shutdown(socket.SHUT_WR)
