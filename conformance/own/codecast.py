@@ -99,6 +99,17 @@ def headers(t):
         t.eq("no-content-type", d.rpc.post(HEALTH, headers={})[0], 415)
         t.eq("a-form-of-a-web-page", status(Content_Type="text/plain"), 415)
         t.eq("a-body-that-is-too-large", status(Content_Length=str(64 << 20)), 413)
+        for name, length in (("at-once", "Content-Length: %d" % (16 << 20)), ("in-pieces", "Transfer-Encoding: chunked")):
+            # Looks for an answer when it has said all, as most do.
+            with socket.create_connection(("127.0.0.1", d.port), 20) as s:
+                try:
+                    s.sendall(("POST /rpc HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n" % length).encode())
+                    piece = b"x" * (16 << 20)
+                    s.sendall(piece if name == "at-once" else b"%x\r\n%s\r\n0\r\n\r\n" % (len(piece), piece))
+                    said = s.makefile("rb").readline().split()[1]
+                except (OSError, IndexError) as e:
+                    said = repr(e)
+            t.eq("who-says-all-of-it-%s-hears-so" % name, said, b"413")
         answer = json.loads(d.rpc.post(HEALTH)[2])
         t.eq("health-has-ok-beside-its-result-and-no-version-there", (answer.get("ok"), "version" in answer), (True, False))
         t.eq("nothing-else-has", "ok" in json.loads(d.rpc.post({"method": "session.list"})[2]), False)

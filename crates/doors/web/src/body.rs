@@ -1,8 +1,9 @@
 //! The body of a request, with a bound on its size and on the time it takes.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use axum::body::{Bytes, to_bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 
@@ -40,16 +41,58 @@ impl BodyError {
     }
 }
 
-/// The whole body. What is announced as too long is not read at all.
+/// What is too long is heard out all the same, and not kept: most clients look for the answer when they have said all, and one that
+/// is cut off before finds none. So much and so long at most.
+const HEARD_OUT: BodyLimits = BodyLimits { size: 64 << 20, within: Duration::from_secs(10) };
+
+/// The whole body. Of what is announced as too long nothing is kept.
 pub async fn read_body(request: Request, limits: BodyLimits) -> Result<Bytes, BodyError> {
     let length = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let mut body = request.into_body();
     if length.is_some_and(|length: u64| length > limits.size as u64) {
+        hear_out(body);
         return Err(BodyError::TooLarge);
     }
-    match tokio::time::timeout(limits.within, to_bytes(request.into_body(), limits.size)).await {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_)) if length.is_none() => Err(BodyError::TooLarge),
-        Ok(Err(_)) => Err(BodyError::BrokeOff),
-        Err(_) => Err(BodyError::TooSlow),
+    let mut bytes = Vec::new();
+    let reading = async {
+        while let Some(piece) = next(&mut body).await? {
+            if bytes.len() + piece.len() > limits.size {
+                return Err(BodyError::TooLarge);
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        Ok(())
+    };
+    let read = tokio::time::timeout(limits.within, reading).await.unwrap_or(Err(BodyError::TooSlow));
+    if read == Err(BodyError::TooLarge) {
+        hear_out(body);
     }
+    read.map(|()| bytes.into())
+}
+
+/// The next piece; nothing at the end.
+async fn next(body: &mut Body) -> Result<Option<Bytes>, BodyError> {
+    loop {
+        match std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+            None => return Ok(None),
+            Some(Err(_)) => return Err(BodyError::BrokeOff),
+            Some(Ok(frame)) => {
+                if let Ok(piece) = frame.into_data() {
+                    return Ok(Some(piece));
+                }
+            }
+        }
+    }
+}
+
+/// Reads the rest beside the answer, which need not wait for it.
+fn hear_out(mut body: Body) {
+    drop(tokio::spawn(tokio::time::timeout(HEARD_OUT.within, async move {
+        let mut heard = 0;
+        while let Ok(Some(piece)) = next(&mut body).await
+            && heard < HEARD_OUT.size
+        {
+            heard += piece.len();
+        }
+    })));
 }
