@@ -32,7 +32,7 @@ SUITES = {
     "screens": ["screens"],
     "approvals": ["approvals_answers", "approvals_inbox", "approvals_rules", "approvals_record", "approvals_audit", "approvals_password", "approvals_terminal", "approvals_reach", "devices", "devices_tailnet"],
     "sessions": ["sessions_talk", "sessions_settings", "sessions_watch", "sessions_worktree", "sessions_review", "sessions_finish", "sessions_setup", "sessions_agents", "events", "workspace", "search", "history"],
-    "cdev": ["cdev", "cdev_work", "cdev_day", "cdev_described"],
+    "cdev": ["cdev", "cdev_work", "cdev_letter", "cdev_day", "cdev_described"],
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],

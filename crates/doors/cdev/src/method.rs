@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 use crate::DoorState;
 use crate::connection::Connection;
@@ -118,13 +119,23 @@ fn prepare<M: Method>(source: Source<'_>) -> Result<Job, Error> {
             if !text.trim_start().starts_with('{') {
                 return Err(Error::params(format!("{}: parameters go by name, in an object", M::NAME)));
             }
-            serde_json::from_str(text).map_err(|why| Error::params(format!("{}: {why}", M::NAME)))?
+            read(text).map_err(|why| Error::params(format!("{}: {why}", M::NAME)))?
         }
     };
     Ok(match M::RUN {
         Run::Now(run) => Job::Now(Box::new(move |call| written(run(call, params)))),
         Run::Waits(run) => Job::Waits(Box::new(move |wait, call| written(run(wait, call, params)))),
     })
+}
+
+/// A member that is null is one that is missing: clients of typed languages write so what they leave out.
+fn read<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    if !text.contains("null") {
+        return serde_json::from_str(text);
+    }
+    let mut members: Map<String, Value> = serde_json::from_str(text)?;
+    members.retain(|_, value| !value.is_null());
+    serde_json::from_value(Value::Object(members))
 }
 
 fn written<T: Serialize>(result: Result<T, Error>) -> Outcome {
