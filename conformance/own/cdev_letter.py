@@ -45,3 +45,25 @@ def null(t):
         desk.down()
 
 
+@area("cdev-letter-pairing")
+def pairing(t):
+    house = Cdev(t, env={"CDEV_SECURITY_REQUIRE_PAIRING_APPROVAL": "true"})
+    try:
+        port = house.port
+        token = port.token()
+        id = port.exchange(token).json["request_id"]
+        decide = lambda verb, id: port("POST", "/api/auth/pairing/" + verb, {"request_id": id}).status
+        t.eq("no-id-is-a-mistake-of-the-client", [decide(verb, "") for verb in ("approve", "reject")], [400, 400])
+        t.eq("a-decision-is-made-once", [decide(verb, id) for verb in ("approve", "reject", "approve")], [200, 404, 404])
+        device = port.exchange(token)
+        t.eq("and-is-what-counts", device.status, 200)
+        good = device.json["refresh_token"]
+        for name, made_up in (("longer", good + "x"), ("another-end", good[:-1] + ("A" if good[-1] != "A" else "B")), ("shorter", good[:-1])):
+            said = [port("POST", "/api/auth/" + verb, {"refresh_token": made_up}).status for verb in ("revoke", "refresh")]
+            t.eq("a-token-that-was-never-given-%s" % name, said, [401, 401])
+        t.eq("puts-nobody-out", port("GET", "/api/status", token=device.json["access_token"]).status, 200)
+        t.eq("and-the-good-one-is-still-good", port("POST", "/api/auth/refresh", {"refresh_token": good}).status, 200)
+    finally:
+        house.down()
+
+

@@ -250,17 +250,25 @@ async fn decide(served: &Served, request: Request, admitted: &Admitted, yes: boo
     let asked = request.headers().clone();
     let decider = Decider::of(served, &asked, admitted).await?;
     let id = read::<Decided>(request).await?.request_id;
+    if id.is_empty() {
+        return Err(Error::params("`request_id` is empty"));
+    }
     served
         .with_visitor(admitted, move |wait, state, visitor| {
             let who = decider.admitter(visitor);
+            let nobody = || Error::new(Code::NotFound, "nobody waits under this id");
+            if !yes {
+                // Who was let in is put out elsewhere: a decision is made once.
+                state.engine.may_admit(wait, decider.admitter(visitor)).map_err(|error| refusal(&error))?;
+                let waits = |offer: &OfferView| offer.id == id && offer.standing == Standing::Claimed;
+                state.engine.offers().iter().find(|offer| waits(offer)).ok_or_else(nobody)?;
+            }
             let decided = match yes {
                 true => state.engine.admit(wait, who, &id),
                 false => state.engine.refuse(wait, who, &id),
             };
             decided.map_err(|error| match error {
-                DeviceError::Offer(OfferError::Nobody | OfferError::NotClaimed) => {
-                    Error::new(Code::NotFound, "nobody waits under this id")
-                }
+                DeviceError::Offer(OfferError::Nobody | OfferError::NotClaimed) => nobody(),
                 error => refusal(&error),
             })?;
             let status = if yes { "approved" } else { "rejected" };

@@ -103,6 +103,27 @@ fn a_refresh_token_that_is_used_twice_revokes_its_device_and_the_audit_says_so()
 }
 
 #[test]
+fn a_refresh_token_that_was_never_given_puts_nobody_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = open(folder.path());
+    let (_, grant) = pair(&inbox, "phone", Preset::Answer.rights());
+    let good = grant.refresh.reveal();
+    let other = if good.ends_with('A') { "B" } else { "A" };
+    let (family, own) = good.split_once('.').unwrap();
+    let middle = own.replacen(own.get(9..10).unwrap(), if own.get(9..10) == Some("_") { "-" } else { "_" }, 1);
+    for made_up in [
+        format!("{good}x"),
+        format!("{}{other}", &good[..good.len() - 1]),
+        format!("{family}.{middle}"),
+        format!("{family}."),
+    ] {
+        assert_eq!(inbox.roster().with_refresh(&made_up, 0, clock::wall_ms()), Err(NotIn::Nobody), "{made_up}");
+        assert!(inbox.roster().of_family(&made_up).is_none(), "{made_up}");
+    }
+    assert!(inbox.roster().of_family(good).is_some_and(|(_, is_newest)| is_newest));
+}
+
+#[test]
 fn a_refresh_whose_answer_was_lost_may_be_repeated_soon_and_until_somebody_uses_what_it_held() {
     let folder = tempfile::tempdir().unwrap();
     let inbox = open(folder.path());

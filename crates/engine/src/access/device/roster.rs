@@ -9,7 +9,7 @@ use ostler_story::{By, Decision};
 use serde::{Deserialize, Serialize};
 
 use super::key::PublicKey;
-use super::secret::{Digest, Secret};
+use super::secret::{Digest, Secret, was_given};
 use super::{Right, Rights};
 use crate::approval::{Record, content_hash};
 
@@ -93,11 +93,12 @@ pub struct Grant {
 impl Grant {
     /// Fresh tokens, and what is kept of them. `shown` is the refresh token that they are exchanged for, whatever it is.
     pub(crate) fn fresh(shown: Option<&str>, lifetimes: Lifetimes, now: u64) -> std::io::Result<(Self, Tokens)> {
-        let (access, own) = (Secret::fresh()?, Secret::fresh()?);
+        let access = Secret::fresh()?;
         let (family, before) = match shown.and_then(|shown| shown.split_once('.')) {
             Some((family, before)) => (Secret::again(family), Some(Digest::of(before))),
             None => (Secret::fresh()?, None),
         };
+        let own = Secret::of_family(&family)?;
         let (access_until, refresh_until) = (now + lifetimes.access_ms, now + lifetimes.refresh_ms);
         let (access_kept, refresh_kept) = (access.digest(), own.digest());
         let family_kept = family.digest();
@@ -332,12 +333,15 @@ impl Roster {
         if good { Ok(held) } else { Err(NotIn::Expired) }
     }
 
-    /// Whose refresh token this is, and whether it is the newest. An old one is known by its first part, however old it is.
+    /// Whose refresh token this is, and whether it is the newest. An old one is known by its first part, however old it is; one that
+    /// was never given is nobody's.
     pub(crate) fn of_family(&self, shown: &str) -> Option<(&HeldDevice, bool)> {
         let (family, own) = shown.split_once('.')?;
-        let (family, own) = (Digest::of(family), Digest::of(own));
-        let held = self.whose(|tokens| tokens.family.is(&family))?;
-        Some((held, held.tokens.is_some_and(|tokens| tokens.refresh.is(&own))))
+        let (known, newest) = (Digest::of(family), Digest::of(own));
+        let held = self.whose(|tokens| tokens.family.is(&known))?;
+        let is_newest = held.tokens.is_some_and(|tokens| tokens.refresh.is(&newest));
+        let was_given = is_newest || held.was_exchanged_for(shown) || was_given(family, own);
+        was_given.then_some((held, is_newest))
     }
 
     /// What this refresh token is. An old one that comes so soon after its use is just refused.

@@ -11,6 +11,8 @@ use subtle::ConstantTimeEq;
 
 /// 256 bits: nobody guesses one, so tries need not be counted.
 const BYTES: usize = 32;
+/// Letters of the end that follows from the rest: nobody who slips, or tries, hits it by chance.
+const SEAL: usize = 8;
 /// A code has six digits, so that a person can type it.
 const CODES: u32 = 1_000_000;
 
@@ -28,6 +30,13 @@ impl Secret {
         Self(format!("{}.{}", family.0, own.0))
     }
 
+    /// The second of such two. Its end follows from the rest, so that what somebody made up is told from what was given once.
+    pub(super) fn of_family(family: &Self) -> io::Result<Self> {
+        let own = Self::fresh()?.0;
+        let seal = seal(&family.0, &own);
+        Ok(Self(own + &seal))
+    }
+
     /// One that came back.
     pub(super) fn again(shown: &str) -> Self {
         Self(shown.to_owned())
@@ -41,6 +50,19 @@ impl Secret {
     pub fn reveal(&self) -> &str {
         &self.0
     }
+}
+
+/// Whether the second part may have been given with this first one.
+pub(super) fn was_given(family: &str, own: &str) -> bool {
+    let parts = own.len().checked_sub(SEAL).and_then(|at| own.split_at_checked(at));
+    parts.is_some_and(|(own, end)| end == seal(family, own))
+}
+
+fn seal(family: &str, own: &str) -> String {
+    let digest = Sha256::digest(format!("{family}.{own}").as_bytes());
+    let mut text = URL_SAFE_NO_PAD.encode(digest);
+    text.truncate(SEAL);
+    text
 }
 
 impl std::fmt::Debug for Secret {
