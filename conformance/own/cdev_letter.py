@@ -67,3 +67,52 @@ def pairing(t):
         house.down()
 
 
+@area("cdev-letter-git")
+def repository(t):
+    desk = Desk(t)
+    try:
+        phone = desk.phone()
+        git(desk.dir, "init", "-q", "--bare", "-b", "main", "remote.git")
+        git(desk.repo, "remote", "add", "origin", desk.dir + "/remote.git")
+
+        def did(operation, call):
+            """What the call answered, and the event that it made."""
+            phone.events.clear()
+            answer = call()
+            return answer, phone.until("git_operation_completed", lambda e: e["operation"] == operation)
+        members = lambda event, *names: {name: event.get(name, "is not there") for name in names}
+        first, event = did("push", lambda: phone.ok("git/push", {"set_upstream": True}))
+        t.eq("a-first-push-counts-its-commits", (first["commits_pushed"], event["commits_pushed"], first["message"]), (1, 1, "Pushed 1 commit"))
+        _, event = did("commit", lambda: phone.code("git/commit", {"message": "nothing is staged"}))
+        t.eq("a-commit-that-failed-has-its-members", members(event, "success", "sha", "files_affected"), {"success": False, "sha": None, "files_affected": 0})
+        _, event = did("pull", lambda: phone.ok("git/pull"))
+        t.eq("so-has-a-pull-without-conflicts", members(event, "commits_pulled", "conflicted_files"), {"commits_pulled": 0, "conflicted_files": []})
+        git(desk.dir, "clone", "-q", "remote.git", "other")
+        git(desk.dir + "/other", "commit", "-q", "--allow-empty", "-m", "theirs")
+        git(desk.dir + "/other", "push", "-q", "origin", "main", "main:feature/far")
+        git(desk.repo, "commit", "-q", "--allow-empty", "-m", "ours")
+        _, event = did("push", lambda: phone.code("git/push"))
+        t.eq("and-a-push-that-was-refused", members(event, "success", "commits_pushed"), {"success": False, "commits_pushed": 0})
+        os.makedirs(desk.repo + "/folder")
+        for n in range(3):
+            with open("%s/folder/%d" % (desk.repo, n), "w") as f:
+                f.write("x\n")
+        for operation in ("stage", "unstage"):
+            _, event = did(operation, lambda: phone.ok("git/" + operation, {"paths": ["folder", "README.md"]}))
+            t.eq("a-folder-counts-as-its-files-%s" % operation, event["files_affected"], 4)
+        phone.ok("git/fetch")
+        for name in ("feature/far", "origin/feature/far"):
+            taken, event = did("checkout", lambda: phone.ok("git/checkout", {"branch": name}))
+            t.eq("a-branch-that-only-a-remote-has-%s" % name.split("/")[0], (event["branch"], git(desk.repo, "rev-parse", "--abbrev-ref", "@{u}")), ("feature/far", "origin/feature/far"))
+            phone.ok("git/checkout", {"branch": "main"})
+            git(desk.repo, "branch", "-q", "-D", "feature/far")
+        git(desk.repo, "remote", "add", "second", desk.dir + "/remote.git")
+        git(desk.repo, "fetch", "-q", "second")
+        t.eq("which-of-two-remotes-is-not-guessed", phone.code("git/checkout", {"branch": "feature/far"}), "GIT_ERROR")
+        beyond = phone.ok("file/get", {"path": "README.md", "offset": 1000})
+        t.eq("a-part-beyond-the-end-is-empty-of-a-file-of-its-size", members(beyond, "content", "size", "total_size", "truncated"),
+             {"content": "", "size": 0, "total_size": 6, "truncated": False})
+    finally:
+        desk.down()
+
+

@@ -127,7 +127,9 @@ pub(crate) fn get(wait: &MayWait, call: &Call, params: GetParams) -> Result<File
         return Err(Error::new(Code::FileTooLarge, message).with("size", size).with("max_size", WHOLE_MAX));
     }
     let found = root.read(&path, Range::Part { offset, length })?;
-    let total = found.stat.size.max(offset + found.content.bytes().len() as u64);
+    // It may have grown since it was looked at.
+    let read = found.content.bytes().len() as u64;
+    let total = if read > 0 { found.stat.size.max(offset + read) } else { found.stat.size };
     let (content, encoding, size) = match found.content {
         Content::Text(text) => {
             let size = text.len() as u64;

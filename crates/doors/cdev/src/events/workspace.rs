@@ -57,9 +57,10 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
                 ("branch", done.branch.clone().map(Value::from)),
                 ("conflicted_files", (!done.conflicted.is_empty()).then(|| done.conflicted.clone().into())),
             ];
-            for (name, value) in more {
-                if let (Some(members), Some(value)) = (members.as_object_mut(), value) {
-                    members.insert(name.to_owned(), value);
+            if let Some(members) = members.as_object_mut() {
+                members.extend(more.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+                for (name, nothing) in of_operation(&done.operation) {
+                    members.entry(name).or_insert(nothing);
                 }
             }
             Event::new("git_operation_completed", members)
@@ -71,6 +72,18 @@ pub(super) fn event(wait: &MayWait, state: &DoorState, folder: &Path, happened: 
     };
     event.payload.insert("workspace_id".into(), place::id_of(folder).into());
     Some(event)
+}
+
+/// The members that the document gives an operation, as they are where there is nothing to say.
+fn of_operation(operation: &str) -> Vec<(&'static str, Value)> {
+    match operation {
+        "commit" => vec![("sha", Value::Null), ("files_affected", json!(0))],
+        "push" => vec![("commits_pushed", json!(0))],
+        "pull" => vec![("commits_pulled", json!(0)), ("conflicted_files", json!([]))],
+        "checkout" => vec![("branch", Value::Null)],
+        "stage" | "unstage" | "discard" => vec![("files_affected", json!(0))],
+        _ => Vec::new(),
+    }
 }
 
 /// What is different in a file now.

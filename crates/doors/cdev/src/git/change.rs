@@ -1,11 +1,12 @@
 //! What changes a repository at once: the index, branches, what is put aside or thrown away. One at a time for each repository.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ostler_engine::MayWait;
 use ostler_engine::feed::GitDone;
-use ostler_engine::workspace::work::{Discard, GitError, StashTake, WorkTree};
+use ostler_engine::workspace::beneath::FileKind;
+use ostler_engine::workspace::work::{Change, Discard, GitError, StashTake, Untracked, WorkTree};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -96,14 +97,41 @@ fn change_paths<T>(
     })
 }
 
+/// How many files these paths are: a folder is those in it that are changed so, and that git does not know where they are `new`.
+fn files_of(
+    tree: &WorkTree,
+    chosen: &[PathBuf],
+    changed: impl Fn(&Change<PathBuf>) -> bool,
+    new: bool,
+) -> Result<usize, GitError> {
+    let is_folder = |path: &&PathBuf| tree.root().stat(path).is_ok_and(|found| found.kind == FileKind::Folder);
+    let folders: Vec<&PathBuf> = chosen.iter().filter(is_folder).collect();
+    if folders.is_empty() {
+        return Ok(chosen.len());
+    }
+    let status = tree.status(Untracked::All)?;
+    let known = status.changed.iter().filter(|change| changed(change)).chain(&status.conflicted);
+    let unknown = status.untracked.iter().filter(|_| new);
+    let paths: Vec<&PathBuf> = known.map(|change| &change.path).chain(unknown).collect();
+    let beneath = |folder: &&PathBuf| {
+        let whole = folder.as_path() == Path::new(".");
+        paths.iter().filter(|path| whole || path.starts_with(folder)).count()
+    };
+    Ok(chosen.len() - folders.len() + folders.iter().map(beneath).sum::<usize>())
+}
+
 pub(crate) fn stage(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Staged, Error> {
-    change_paths(wait, call, &params, ("stage", "git/stage"), |tree, chosen| Ok((tree.stage(chosen)?, chosen.len())))?;
+    change_paths(wait, call, &params, ("stage", "git/stage"), |tree, chosen| {
+        let files = files_of(tree, chosen, |change| change.work != b'.', true)?;
+        Ok((tree.stage(chosen)?, files))
+    })?;
     Ok(Staged { success: true, staged: params.paths })
 }
 
 pub(crate) fn unstage(wait: &MayWait, call: &Call, params: PathsParams) -> Result<Unstaged, Error> {
     change_paths(wait, call, &params, ("unstage", "git/unstage"), |tree, chosen| {
-        Ok((tree.unstage(chosen)?, chosen.len()))
+        let files = files_of(tree, chosen, |change| change.index != b'.', false)?;
+        Ok((tree.unstage(chosen)?, files))
     })?;
     Ok(Unstaged { success: true, unstaged: params.paths })
 }

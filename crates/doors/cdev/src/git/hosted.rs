@@ -150,6 +150,8 @@ fn name(text: &Option<String>) -> Option<&OsStr> {
 pub(crate) fn push(wait: &MayWait, call: &Call, params: PushParams) -> Result<Pushed, Error> {
     let (folder, tree) = opened(wait, call, params.workspace_id.as_deref())?;
     let ahead = tree.status(Untracked::No)?.branch.ahead_behind;
+    // What follows nothing yet is compared with everything that was ever seen there.
+    let count = ahead.map_or_else(|| tree.unpushed().unwrap_or(0), |(ahead, _)| ahead);
     let push = Push {
         remote: name(&params.remote),
         branch: name(&params.branch),
@@ -157,7 +159,6 @@ pub(crate) fn push(wait: &MayWait, call: &Call, params: PushParams) -> Result<Pu
         force: params.force,
     };
     let ran = run(wait, call, &tree, "push", tree.push_command(&push));
-    let count = ahead.map_or(0, |(ahead, _)| ahead);
     let message = if count == 0 { "Everything up-to-date".into() } else { counted("Pushed", count, "commit") };
     let pushed = ran.is_ok().then_some(count);
     told(call, &folder, &tree, GitDone { message: message.clone(), pushed, ..of("push", &ran) });

@@ -94,7 +94,7 @@ pub struct Fetch<'a> {
 /// What to check out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchTo<'a> {
-    /// A branch that there is.
+    /// A branch that there is; one that only a remote has is made, and follows it.
     Branch(&'a OsStr),
     /// A new one, at a commit or at what is checked out.
     New {
@@ -204,10 +204,16 @@ impl WorkTree {
     pub fn switch_command(&self, to: SwitchTo<'_>) -> Result<HostedGit, GitError> {
         self.whole()?;
         let args: Vec<OsString> = match to {
-            SwitchTo::Branch(name) => {
-                self.branch_ref(name)?;
-                ["switch", "--no-guess", "--"].map(OsString::from).into_iter().chain([name.to_owned()]).collect()
-            }
+            SwitchTo::Branch(name) => match self.branch_ref(name) {
+                Ok(_) => {
+                    ["switch", "--no-guess", "--"].map(OsString::from).into_iter().chain([name.to_owned()]).collect()
+                }
+                Err(missing) => {
+                    let theirs = self.remote_branch(name)?.ok_or(missing)?;
+                    let create = ["switch".into(), "--create".into(), theirs.local];
+                    create.into_iter().chain(["--track".into(), theirs.whole]).collect()
+                }
+            },
             SwitchTo::New { name, start } => {
                 self.free_branch(name)?;
                 let start = start.map(|start| self.commit(start)).transpose()?;

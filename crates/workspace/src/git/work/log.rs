@@ -77,6 +77,12 @@ impl WorkTree {
         self.commits(&range, None, 0, LOG_MAX)
     }
 
+    /// How many commits led to what is checked out that no remote is known to have.
+    pub fn unpushed(&self) -> Result<u64, GitError> {
+        let said = self.asks(&["rev-list", "--count", "HEAD", "--not", "--remotes"])?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&said).trim().parse().unwrap_or(0))
+    }
+
     fn commits(&self, range: &str, path: Option<&Path>, skip: u64, limit: usize) -> Result<Vec<LogEntry>, GitError> {
         let (skip, limit) = (format!("--skip={skip}"), format!("--max-count={}", limit.clamp(1, LOG_MAX)));
         let args = ["log", "-z", "--no-show-signature", "--no-color", "--encoding=UTF-8", FORMAT, &skip, &limit, range];

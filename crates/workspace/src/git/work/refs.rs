@@ -9,6 +9,12 @@ use super::{GitError, WorkTree};
 /// Shortest beginning of a hash that git takes.
 const HASH_MIN: usize = 4;
 
+/// A branch of a remote, and what it would be called here.
+pub(super) struct RemoteBranch {
+    pub(super) local: OsString,
+    pub(super) whole: OsString,
+}
+
 impl WorkTree {
     /// The whole name of a local branch that there is.
     pub(super) fn branch_ref(&self, name: &OsStr) -> Result<OsString, GitError> {
@@ -50,6 +56,24 @@ impl WorkTree {
             Some(hash) => Ok(hash),
             None => Err(GitError::missing("commit", name)),
         }
+    }
+
+    /// The branch that only one remote has, by its own name or by the one that it is listed with.
+    pub(super) fn remote_branch(&self, name: &OsStr) -> Result<Option<RemoteBranch>, GitError> {
+        let remotes = self.remotes()?;
+        let mut found = Vec::new();
+        for branch in self.branches()?.into_iter().filter(|branch| branch.remote) {
+            let own = |remote: &super::Remote| {
+                let rest = branch.name.as_bytes().strip_prefix(remote.name.as_bytes())?;
+                Some(OsStr::from_bytes(rest.strip_prefix(b"/")?).to_owned())
+            };
+            let locals = remotes.iter().filter_map(own).filter(|local| local == name || branch.name == name);
+            found.extend(locals.map(|local| RemoteBranch { local, whole: joined("refs/remotes/", &branch.name) }));
+        }
+        let Some(only) = found.pop().filter(|_| found.is_empty()) else { return Ok(None) };
+        // One that is here already is meant by its own name.
+        let here = self.is_ref(&self.free_branch(&only.local)?)?;
+        Ok((!here).then_some(only))
     }
 
     /// A remote that the repository knows.

@@ -445,6 +445,33 @@ fn names_that_are_options_or_paths_are_no_branches_and_no_commits() {
 }
 
 #[test]
+fn a_branch_that_only_one_remote_has_is_made_and_follows_it() {
+    let repo = Repo::new();
+    repo.git(&["branch", "far/away"]);
+    repo.git(&["clone", "-q", "--bare", ".", "../origin"]);
+    repo.git(&["branch", "-D", "far/away"]);
+    repo.git(&["remote", "add", "origin", "../origin"]);
+    repo.git(&["fetch", "-q", "origin"]);
+    let tree = open(&repo, "");
+    for name in ["far/away", "origin/far/away"] {
+        let (went, said) = host(&repo, &tree.switch_command(SwitchTo::Branch(OsStr::new(name))).unwrap());
+        assert!(went, "{said}");
+        assert_eq!(repo.git(&["rev-parse", "--abbrev-ref", "@", "@{u}"]), "far/away\norigin/far/away", "{name}");
+        assert!(host(&repo, &tree.switch_command(SwitchTo::Branch(OsStr::new("main"))).unwrap()).0);
+        repo.git(&["branch", "-q", "-D", "far/away"]);
+    }
+    assert_eq!(tree.unpushed().unwrap(), 0);
+    repo.git(&["commit", "-qm", "ours", "--allow-empty"]);
+    assert_eq!(tree.unpushed().unwrap(), 1);
+    // `main` is here: its remote's is not meant by another name for it.
+    assert!(tree.switch_command(SwitchTo::Branch(OsStr::new("origin/main"))).is_err());
+    repo.git(&["remote", "add", "second", "../origin"]);
+    repo.git(&["fetch", "-q", "second"]);
+    assert!(tree.switch_command(SwitchTo::Branch(OsStr::new("far/away"))).is_err(), "two have it");
+    assert!(tree.switch_command(SwitchTo::Branch(OsStr::new("second/far/away"))).is_ok());
+}
+
+#[test]
 fn a_folder_with_a_line_end_in_its_name_is_a_work_tree_too() {
     let repo = Repo::new();
     repo.git(&["clone", "-q", ".", "../line\nend"]);
