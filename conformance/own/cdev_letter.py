@@ -116,3 +116,56 @@ def repository(t):
         desk.down()
 
 
+@area("cdev-letter-agents")
+def agents(t):
+    desk = Desk(t)
+    try:
+        phone = desk.phone()
+        can = phone.ok("initialize")["capabilities"]
+        t.eq("what-it-can-do-has-the-names-that-clients-look-for", [can[group].get(name) for group, name in (
+            ("agent", "sessions"), ("agent", "sessionWatch"), ("repository", "index"), ("repository", "list"), ("repository", "tree"), ("repository", "rebuild"))], [True] * 6)
+        session = phone.ok("agent/run", {"prompt": "QUESTION:red,blue", "agent_type": "echo"})["session_id"]
+        asked = phone.until("claude_waiting")
+        shown = json.loads(asked["input"])["questions"][0]
+        t.eq("a-question-of-any-agent-is-the-tool-that-clients-know", (asked["tool_name"], sorted(shown), shown["multiSelect"], [o["label"] for o in shown["options"]]),
+             ("AskUserQuestion", ["header", "id", "multiSelect", "options", "question"], False, ["red", "blue"]))
+        pending = phone.ok("permission/pending")["requests"][0]
+        t.eq("to-who-asks-too", (pending["tool_name"], pending["tool_input"]), ("AskUserQuestion", json.loads(asked["input"])))
+        phone.ok("agent/respond", {"tool_use_id": asked["tool_use_id"], "response": json.dumps({shown["question"]: "blue"})})
+        phone.until("claude_status", lambda e: e["state"] == "idle")
+        parsed = [e["parsed"] for e in phone.events if e["event"] == "claude_log" and e["parsed"]]
+        t.ok("its-lines-say-whose-they-are", parsed and all(p["session_id"] == session for p in parsed), parsed)
+        desk.idle(phone)
+        with open(desk.claude, "w") as f:
+            f.write("#!/bin/sh\nexit 7\n")
+        phone.events.clear()
+        phone.ok("agent/run", {"prompt": "hello"})
+        ended = phone.until("claude_status", lambda e: e["state"] not in ("running", "waiting"))
+        t.ok("one-that-ends-at-once-says-how", (ended["state"], ended["exit_code"]) == ("error", 7) and ended["error"], ended)
+        t.ok("and-is-over", wait_for(lambda: phone.code("agent/stop") == "CLAUDE_NOT_RUNNING", LONG, 0.1))
+        phone.send('{"jsonrpc": "2.0", "id": "last", "method": "shutdown"}')
+        said = phone.f.read()
+        t.ok("who-says-goodbye-is-answered-and-not-just-hung-up-on", b'"id":"last","result":{"success":true}' in said and said.endswith(b"\x88\x02\x03\xe8"), said[-120:])
+    finally:
+        desk.down()
+
+
+@area("cdev-letter-names")
+def names(t):
+    """An agent that calls its conversations as it likes: clients know them by one name."""
+    desk = Desk(t)
+    try:
+        desk.stop()
+        with open(desk.fakes + "/gemini", "w") as f:
+            f.write(codecast.FAKE.replace("@PY@", sys.executable).replace("@DIR@", desk.fakes))
+        os.chmod(desk.fakes + "/gemini", 0o755)
+        desk.more.update(PATH=desk.fakes + ":" + os.environ["PATH"], OSTLER_AGENT_DRIVE="oneshot")
+        desk.start()
+        phone = desk.phone()
+        session = phone.ok("agent/run", {"prompt": "@@say:hello", "agent_type": "gemini"})["session_id"]
+        info = phone.until("claude_session_info")
+        phone.until("claude_status", lambda e: e["state"] == "idle")
+        t.eq("every-event-has-the-name-that-the-run-was-answered-with", {e["session_id"] for e in phone.told()}, {session})
+        t.ok("and-its-own-is-beside-it", info["agent_session_id"].startswith("sdk-"), info)
+    finally:
+        desk.down()

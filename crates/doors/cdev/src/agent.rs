@@ -78,7 +78,7 @@ pub(crate) struct RunParams {
     pub(crate) agent_type: Option<String>,
     #[serde(default)]
     pub(crate) workspace_id: Option<String>,
-    /// The client's own name for this prompt: the same again is not run again.
+    /// The client's own name for this prompt: the same again in the same conversation is not run again.
     #[serde(default)]
     pub(crate) key: Option<String>,
 }

@@ -171,10 +171,21 @@ pub(crate) fn initialize(wait: &MayWait, call: &Call, params: InitializeParams) 
     })
 }
 
-/// The methods of a group that are served.
+/// The methods of a group that are served, and what clients look for under another name.
 fn group(prefix: &str) -> Group {
     let names = methods::METHODS.iter().filter_map(|entry| entry.name.strip_prefix(prefix));
-    names.map(|name| (name.replace('/', "_"), true)).collect()
+    let known: &[(&str, &str)] = match prefix {
+        "agent/" => &[("sessions", "session/list"), ("sessionWatch", "session/watch")],
+        "repository/" => &[
+            ("index", "repository/index/status"),
+            ("list", "repository/files/list"),
+            ("tree", "repository/files/tree"),
+            ("rebuild", "repository/index/rebuild"),
+        ],
+        _ => &[],
+    };
+    let known = known.iter().map(|(name, method)| ((*name).to_owned(), methods::has(method)));
+    names.map(|name| (name.replace('/', "_"), true)).chain(known).collect()
 }
 
 fn registry(runtimes: Vec<Runtime>) -> Registry {

@@ -9,6 +9,7 @@ use ostler_engine::{MayWait, Session};
 use ostler_story::{Answers, Ask, Asked, Decision, Json, answers_from};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::agent::{self, WhichParams};
 use crate::error::{Code, Error};
@@ -17,6 +18,8 @@ use crate::place::id_of as workspace_id;
 
 /// What goes before the inbox's own id where the agent gave none.
 const OURS: &str = "apr_";
+/// The tool of this protocol that asks questions.
+const QUESTION: &str = "AskUserQuestion";
 
 /// An answer to what an agent asks.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -103,6 +106,33 @@ pub(crate) fn id_of(approval: &str, asked: &Asked) -> String {
 /// The id of a request to which no agent gave one.
 pub(crate) fn own_id(approval: &str) -> String {
     format!("{OURS}{approval}")
+}
+
+/// The tool that asks. Clients know one that asks questions, whichever agent does.
+pub(crate) fn tool_of(asked: &Asked) -> &str {
+    match asked.ask {
+        Ask::Question => QUESTION,
+        Ask::Permission => &asked.tool,
+    }
+}
+
+/// What it asks with: questions in the form of that tool.
+pub(crate) fn input_of(asked: &Asked) -> Json {
+    if asked.ask == Ask::Permission || asked.tool == QUESTION || asked.questions.is_empty() {
+        return asked.input.clone();
+    }
+    let questions = asked.questions.iter().map(|question| {
+        let options =
+            question.options.iter().map(|option| json!({ "label": option.label, "description": option.description }));
+        json!({
+            "id": question.id,
+            "question": question.question,
+            "header": question.header,
+            "options": options.collect::<Vec<_>>(),
+            "multiSelect": question.several,
+        })
+    });
+    json!({ "questions": questions.collect::<Vec<_>>() })
 }
 
 /// One line about a request, in the protocol's words.
@@ -292,8 +322,8 @@ pub(crate) fn pending(call: &Call, params: WhichParams) -> Result<Pending, Error
             workspace_id: workspace_id(&view.workspace),
             description: description(&asked),
             is_question: asked.ask == Ask::Question,
-            tool_name: asked.tool,
-            tool_input: asked.input,
+            tool_name: tool_of(&asked).to_owned(),
+            tool_input: input_of(&asked),
             created_at: crate::session::time(asked_at),
         });
     }

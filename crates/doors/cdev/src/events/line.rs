@@ -12,10 +12,10 @@ use crate::session::{is_compaction, kind_of};
 const LINE_MAX: usize = 1 << 20;
 
 /// `claude_log` for a line of stdout.
-pub(super) fn log(line: &[u8], said: Option<&ClaudeLine>, told: Option<&Message>) -> Event {
+pub(super) fn log(line: &[u8], said: Option<&ClaudeLine>, told: Option<&Message>, session: &Value) -> Event {
     let parsed = match (said, told) {
         (Some(said), _) => parsed(said),
-        (None, Some(message)) => from_story(message),
+        (None, Some(message)) => from_story(message, session),
         (None, None) => Value::Null,
     };
     let mut event = raw(line, "stdout");
@@ -62,11 +62,11 @@ fn parsed(said: &ClaudeLine) -> Value {
     parsed.into()
 }
 
-fn from_story(message: &Message) -> Value {
+fn from_story(message: &Message, session: &Value) -> Value {
     let thinking = message.elements.iter().any(|element| matches!(element, Element::Thought(_)));
     json!({
         "type": kind_of(message),
-        "session_id": "",
+        "session_id": session,
         "content": message.elements.iter().map(as_text).collect::<Vec<_>>(),
         "stop_reason": "",
         "output_tokens": 0,
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_line_of_claude_is_told_raw_and_parsed() {
         let said = claude_line(LINE).unwrap();
-        let log = log(LINE, Some(&said), None).payload;
+        let log = log(LINE, Some(&said), None, &Value::Null).payload;
         assert_eq!((&log["stream"], log["line"].as_str().unwrap().as_bytes()), (&json!("stdout"), LINE));
         let parsed = &log["parsed"];
         assert_eq!((&parsed["type"], &parsed["session_id"]), (&json!("assistant"), &json!("c")));
@@ -148,14 +148,14 @@ mod tests {
 
     #[test]
     fn what_is_no_line_of_claude_is_told_raw_alone() {
-        let log = log(b"not JSON \xff", None, None).payload;
+        let log = log(b"not JSON \xff", None, None, &Value::Null).payload;
         assert_eq!((&log["line"], &log["parsed"]), (&json!("not JSON \u{fffd}"), &Value::Null));
         assert_eq!(stderr(b"oops").payload["stream"], "stderr");
     }
 
     #[test]
     fn an_endless_line_is_cut_and_said_to_be() {
-        let log = log(&vec![b'x'; LINE_MAX + 1], None, None).payload;
+        let log = log(&vec![b'x'; LINE_MAX + 1], None, None, &Value::Null).payload;
         assert_eq!((log["line"].as_str().unwrap().len(), &log["truncated"]), (LINE_MAX, &json!(true)));
     }
 }

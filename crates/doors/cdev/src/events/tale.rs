@@ -38,6 +38,8 @@ pub(super) struct Tale {
     living: Option<Lifetime>,
     /// How the turn ended whose process has not.
     ended: Option<Box<Ended>>,
+    /// How the process ended whose turn has not.
+    exit: Option<Exit>,
     /// Requests that wait for an answer.
     open: Vec<Shown>,
     /// Bytes of a process that were read ahead: which, and from where.
@@ -97,6 +99,7 @@ impl Tale {
             source: None,
             living: None,
             ended: None,
+            exit: None,
             open: Vec::new(),
         };
         let mut cursor = tale.session.events(wait, tale.next - 1)?;
@@ -131,7 +134,7 @@ impl Tale {
                 None if self.agent == Agent::Claude => None,
                 None => Message::of_record(head.record, head.time_ns / MILLION, &all),
             };
-            events.push(line::log(line, spoken.as_ref(), told.as_ref()));
+            events.push(line::log(line, spoken.as_ref(), told.as_ref(), &self.whose.session));
             events.extend(told.as_ref().and_then(|message| line::message(message, spoken.as_ref())));
         }
         if all.iter().any(|said| matches!(said, Said::Event(Told::Started { .. }))) {
@@ -187,7 +190,10 @@ impl Tale {
     fn info(&self, said: &Said, line: Option<&ClaudeLine>) -> Option<Event> {
         let Said::Event(Told::Started { agent_session: Some(id), model }) = said else { return None };
         let version = line.and_then(|line| line.version.clone());
-        Some(Event::new("claude_session_info", json!({"session_id": id, "model": model, "version": version})))
+        // What claude says is its own to say; of the others, clients know the session by our name for it.
+        let session = if self.agent == Agent::Claude { id.clone().into() } else { self.whose.session.clone() };
+        let info = json!({"session_id": session, "agent_session_id": id, "model": model, "version": version});
+        Some(Event::new("claude_session_info", info))
     }
 
     fn stderr(&self, wait: &MayWait, said: &Said) -> Vec<Event> {
@@ -232,7 +238,7 @@ impl Tale {
         match piece {
             Piece::Begun { prompt, .. } => {
                 self.prompt = prompt.map(|prompt| words(&prompt.blocks));
-                self.ended = None;
+                (self.ended, self.exit) = (None, None);
             }
             Piece::Waits { approval, asked: Some(asked) } => {
                 events.push(request(&approval, &asked));
@@ -252,7 +258,10 @@ impl Tale {
                 // Where a process lives for the turn, its end is the turn's.
                 match self.living {
                     Some(Lifetime::Turn) => self.ended = Some(ended),
-                    _ => events.push(self.over(&ended, None, "")),
+                    _ => {
+                        let exit = self.exit.take();
+                        events.push(self.over(&ended, exit, ""));
+                    }
                 }
             }
             _ => {}
@@ -264,7 +273,9 @@ impl Tale {
         let living = self.living.take();
         if let Some(ended) = self.ended.take() {
             events.push(self.over(&ended, Some(exit), stderr));
-        } else if living.is_none() && self.source.is_none_or(|known| known == source) {
+        } else if living.is_some() {
+            self.exit = Some(exit);
+        } else if self.source.is_none_or(|known| known == source) {
             // Its beginning was not seen, and so not how its turn ended.
             let state = if exit.code() == Some(0) { "idle" } else { "stopped" };
             let mut event = self.status(state);
@@ -336,8 +347,8 @@ fn request(approval: &str, asked: &Asked) -> Event {
         json!({
             "tool_use_id": permission::id_of(approval, asked),
             "approval_id": approval,
-            "tool_name": asked.tool,
-            "input": asked.input.to_string(),
+            "tool_name": permission::tool_of(asked),
+            "input": permission::input_of(asked).to_string(),
             "description": permission::description(asked),
         }),
     )

@@ -14,6 +14,7 @@ use ostler_door_rpc::{Limits, Session, serve_over};
 
 pub use handshake::{NotAWebSocket, Upgrading, accept};
 pub use incoming::MessageMax;
+use transport::{GOING_AWAY, NORMAL};
 pub use transport::{WebSocket, Writer};
 
 use crate::Arrived;
@@ -62,7 +63,8 @@ pub async fn serve<S: Session + 'static>(
             if let Err(error) = served {
                 tracing::debug!("{address}: {error}");
             }
+            farewell(NORMAL);
         }
-        _ = stop.wait_for(|stop| *stop) => farewell(),
+        _ = stop.wait_for(|stop| *stop) => farewell(GOING_AWAY),
     }
 }

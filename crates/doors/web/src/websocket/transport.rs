@@ -24,8 +24,8 @@ const PONGS: usize = 4 * 1024;
 const IN: usize = 64 * 1024;
 /// Shorter texts are sent as they are.
 const DEFLATE_FROM: usize = 256;
-const GOING_AWAY: u16 = 1001;
-const NORMAL: u16 = 1000;
+pub(super) const GOING_AWAY: u16 = 1001;
+pub(super) const NORMAL: u16 = 1000;
 
 /// Both ways of one WebSocket.
 pub struct WebSocket<S> {
@@ -76,10 +76,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         Self { manner, ..self }
     }
 
-    /// Says goodbye when dropped futures have left it: the server goes.
-    pub(super) fn farewell(&self) -> impl FnOnce() + use<S> {
+    /// Says goodbye, if nobody has, when dropped futures have left it: nobody who was served is just hung up on.
+    pub(super) fn farewell(&self) -> impl FnOnce(u16) + use<S> {
         let line = Arc::clone(&self.line);
-        move || lock(&line).close(GOING_AWAY, &mut noop())
+        move |code| lock(&line).close(code, &mut noop())
     }
 
     /// Appends what was said as lines; says how much that was.
