@@ -184,7 +184,7 @@ fn group(prefix: &str) -> Group {
         ],
         _ => &[],
     };
-    let known = known.iter().map(|(name, method)| ((*name).to_owned(), methods::has(method)));
+    let known = known.iter().map(|(name, method)| ((*name).to_owned(), table::has(method)));
     names.map(|name| (name.replace('/', "_"), true)).chain(known).collect()
 }
 
