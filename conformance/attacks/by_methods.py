@@ -15,7 +15,7 @@ from web import UPGRADE, ask, frame
 
 # What tells a hosted process nothing of what others say, and changes nothing of theirs; and what it makes of its own.
 HOSTED = {"instance.hello", "instance.status", "instance.agents", "instance.metrics", "hosted.list", "process.list", "process.get", "process.spawn", "session.create", "session.list",
-          "session.get", "history.list", "history.search", "approval.list", "approval.get", "approval.changes", "approval.unlock", "rule.list", "notice.key", "audit.verify"}
+          "session.get", "history.list", "history.search", "approval.list", "approval.get", "approval.unlock", "rule.list", "notice.key", "audit.verify"}
 WATCH = HOSTED - {"process.spawn", "session.create", "approval.unlock"} | {
     "process.attach", "process.detach", "session.watch", "session.unwatch", "session.read", "session.raw", "session.changes", "session.setup", "workspace.list", "workspace.tree",
     "workspace.read", "workspace.watch", "workspace.unwatch", "search.names", "search.content", "search.status", "search.stats", "search.rebuild", "git.status", "git.diff", "git.log",

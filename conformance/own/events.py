@@ -143,6 +143,29 @@ class Resuming(threading.Thread):
                     return
 
 
+@area("events-alone")
+def alone(t):
+    """A cursor is the only way to be told: no method waits for news beside it."""
+    house = House(t)
+    try:
+        wire = Wire(house.socket())
+        waits = {m["name"] for m in house.json("api")["methods"] if "wait_ms" in json.dumps(m["params"])}
+        t.eq("nothing-else-is-waited-for", waits, {
+            "approval.terminal",  # a password is asked for there, which is in no journal
+            "history.messages",  # a cursor in the transcript of another program
+        })
+        refused = wire.call("approval.changes", after=0, wait_ms=0)["error"]
+        t.ok("an-older-client-is-told-about-versions", refused["data"]["kind"] == "unknown_method" and "version" in refused["data"]["hint"], refused)
+        watch = wire.call("feed.follow", kinds=["approval.asked", "approval.decided"])["result"]["watch"]
+        id = house.new()
+        house.good("send", id, "ASK", "--no-wait")
+        told = wire.line()["params"]
+        listed = wire.call("approval.list")["result"]["approvals"]
+        t.ok("who-is-told-of-a-request-finds-it", told["watch"] == watch and [a["id"] for a in listed] == [told["changes"][0]["approval"]], (told, listed))
+    finally:
+        house.down()
+
+
 @area("events-killed")
 def killed(t):
     house = House(t)

@@ -10,7 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{
-    ApprovalInfo, ApprovalKind, ApprovalListParams, ChangesParams, DecideParams, ShownParams, Verdict, methods,
+    ApprovalInfo, ApprovalKind, ApprovalListParams, DecideParams, FeedFollowParams, FeedKind, ShownParams, Verdict,
+    methods,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -62,12 +63,19 @@ pub(crate) fn run(mut args: Args) -> Result<u8> {
 fn decide(socket: &Path, rng: &mut Rng) -> Result<(), ClientError> {
     let mut client = Client::connect(socket)?;
     client.answer_within(Some(Duration::from_secs(60)))?;
+    let asked = vec![FeedKind::ApprovalAsked];
+    client.call::<methods::FeedFollow>(&FeedFollowParams {
+        after: None,
+        kinds: asked,
+        session: None,
+        workspace: None,
+    })?;
     loop {
         let list = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
         for approval in list.approvals {
             one(&mut client, &approval, rng)?;
         }
-        client.call::<methods::ApprovalChanges>(&ChangesParams { after: list.revision, wait_ms: 1000 })?;
+        client.next_notification_within(Duration::from_secs(1))?;
     }
 }
 

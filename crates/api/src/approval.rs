@@ -129,8 +129,6 @@ wire! {
 
     pub struct ApprovalList {
         pub approvals: Vec<ApprovalInfo>,
-        /// For `approval.changes`.
-        pub revision: u64,
         /// Rules that answer nothing until a person affirms them.
         #[serde(default)]
         pub rules_suspended: u64,
@@ -148,19 +146,6 @@ wire! {
         pub id: String,
         /// What shows it, for the audit.
         pub surface: String,
-    }
-
-    pub struct ChangesParams {
-        /// The revision that is known.
-        #[serde(default)]
-        pub after: u64,
-        /// How long to wait for a newer one; at most a minute.
-        #[serde(default)]
-        pub wait_ms: u64,
-    }
-
-    pub struct Changes {
-        pub revision: u64,
     }
 
     /// A decision. Only the first counts, only about the content with this hash, and only from a person's place: a process

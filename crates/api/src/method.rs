@@ -291,8 +291,6 @@ pub mod methods {
         ApprovalList = "approval.list" (approval::ApprovalListParams) -> approval::ApprovalList;
         /// One request.
         ApprovalGet = "approval.get" (approval::ApprovalIdParams) -> approval::ApprovalInfo;
-        /// Waits until something about requests changed.
-        ApprovalChanges = "approval.changes" (approval::ChangesParams) -> approval::Changes;
         /// Says that a surface shows a request: its time begins to run.
         ApprovalShown = "approval.shown" (approval::ShownParams) -> instance::Empty;
         /// Decides a request. Only a person's place may.

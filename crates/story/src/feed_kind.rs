@@ -99,6 +99,19 @@ impl FeedKind {
         }
     }
 
+    /// Those that tell of entries of the audit: every one is of one of these.
+    pub const AUDIT: &[Self] = &[
+        Self::ApprovalAsked,
+        Self::ApprovalShown,
+        Self::ApprovalDecided,
+        Self::ApprovalWithdrawn,
+        Self::ApprovalExpired,
+        Self::ApprovalDone,
+        Self::DevicePaired,
+        Self::DeviceRevoked,
+        Self::AuditNoted,
+    ];
+
     /// Whether it is about a device.
     pub fn is_device(self) -> bool {
         matches!(self, Self::DevicePaired | Self::DeviceRevoked)

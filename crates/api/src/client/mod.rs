@@ -193,6 +193,31 @@ impl Client {
         }
     }
 
+    /// The same; nothing if none comes within this time.
+    pub fn next_notification_within(&mut self, most: Duration) -> Result<Option<Notification>, ClientError> {
+        let usual = self.timeout;
+        self.answer_within(Some(most))?;
+        let next = self.next_notification();
+        self.answer_within(usual)?;
+        match next {
+            Err(ClientError::TimedOut(_)) => Ok(None),
+            next => next.map(Some),
+        }
+    }
+
+    /// A notification that is here already. Never waits.
+    pub fn arrived(&mut self) -> Result<Option<Notification>, ClientError> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
+        while let Some(incoming) = self.take()? {
+            if let Incoming::Notification(notification) = incoming {
+                return Ok(Some(notification));
+            }
+        }
+        Ok(None)
+    }
+
     /// Notifications that arrived while a call waited.
     pub fn take_early(&mut self) -> Option<Notification> {
         self.early.pop_front()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, Changes, ChangesParams,
+    ApprovalIdParams, ApprovalInfo, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo,
     DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp,
     Unlock, Verdict,
 };
@@ -15,7 +15,6 @@ use ostler_engine::{Heard, MayWait, Origin, Target, access, by_name};
 use ostler_story::{Decision, Json, ToolContent, is_something, take_diffs, take_shown, words};
 
 use crate::call::{Call, Who};
-use crate::news::newer_than;
 use crate::words::Translate;
 
 /// The longest it waits for a terminal: a command that ended is noticed by then.
@@ -25,11 +24,10 @@ const TERMINAL_CHUNK: usize = 16 * 1024;
 
 pub(crate) fn list(wait: &MayWait, call: &Call, params: ApprovalListParams) -> Result<ApprovalList, RpcError> {
     let inbox = call.engine().inbox();
-    let revision = *inbox.revision().borrow();
     let found = if params.all { inbox.recent() } else { inbox.pending() };
     let approvals = found.into_iter().map(|approval| named(wait, call, approval)).collect();
     let (rules_suspended, locked) = (inbox.suspended() as u64, call.engine().locked().is_some());
-    Ok(ApprovalList { approvals, revision, rules_suspended, locked })
+    Ok(ApprovalList { approvals, rules_suspended, locked })
 }
 
 pub(crate) fn get(wait: &MayWait, call: &Call, params: ApprovalIdParams) -> Result<ApprovalInfo, RpcError> {
@@ -48,11 +46,6 @@ pub(crate) fn shown(wait: &MayWait, call: &Call, params: ShownParams) -> Result<
     let id = approval.id;
     call.engine().inbox().shown(wait, &id, &params.surface).map_err(|error| failed(&error))?;
     Ok(Empty {})
-}
-
-/// Answers when something changed, or when the time is over.
-pub(crate) async fn changes(call: Arc<Call>, params: ChangesParams) -> Result<Changes, RpcError> {
-    Ok(Changes { revision: newer_than(call.engine().inbox().revision(), params.after, params.wait_ms).await })
 }
 
 pub(crate) fn decide(wait: &MayWait, call: &Call, params: DecideParams) -> Result<ApprovalInfo, RpcError> {

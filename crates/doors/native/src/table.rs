@@ -165,7 +165,6 @@ table! {
 
     ApprovalList: View, waits(approval::list);
     ApprovalGet: View, waits(approval::get);
-    ApprovalChanges: View, task(approval::changes);
     // Its time runs from then on: for who can answer it in that time. What runs as another user also needs that right.
     ApprovalShown: AnswerOnce, waits(approval::shown);
     // Which answers it may give, the inbox says.

@@ -343,9 +343,12 @@ impl Inbox {
 
     /// Records that somebody has shown to be a person: they decide again. May wait for the disk.
     pub(crate) fn prove(&self, wait: &MayWait, record: Record) -> Result<(), StoreError> {
-        self.with(wait, |desk| desk.prove(&record))?;
-        self.shared.closed.store(false, Ordering::Release);
-        Ok(())
+        // Opened before anybody is told of it: who looks then finds it open.
+        self.with(wait, |desk| {
+            desk.prove(&record)?;
+            self.shared.closed.store(false, Ordering::Release);
+            Ok(())
+        })
     }
 
     /// How many rules answer nothing until a person affirms them.
@@ -548,11 +551,13 @@ impl InboxInner {
     /// Lets everybody see what the log has; gives its newest entry. While the desk is held, so that the newest comes last, and
     /// what follows from it comes later in the feed.
     fn publish(&self, desk: &mut Desk) -> u64 {
-        let news = desk.news();
-        if let Some(feed) = self.feed.get() {
-            news.into_iter().for_each(|(seq, noted)| feed.audit(seq, noted));
-        }
-        self.published.publish(desk.snapshot());
+        let (news, snapshot) = (desk.news(), desk.snapshot());
+        let publish = || self.published.publish(snapshot);
+        let before = match self.feed.get() {
+            Some(feed) => feed.audit(news, publish),
+            None => publish(),
+        };
+        drop(before);
         desk.seq()
     }
 

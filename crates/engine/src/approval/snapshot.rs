@@ -55,10 +55,9 @@ impl Published {
         Arc::clone(&self.newest.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn publish(&self, snapshot: Snapshot) {
+    /// Gives back the one before, to be let go under no lock: it can be large, and who held it last pays for that.
+    pub(super) fn publish(&self, snapshot: Snapshot) -> Arc<Snapshot> {
         let new = Arc::new(snapshot);
-        let old = std::mem::replace(&mut *self.newest.lock().unwrap_or_else(PoisonError::into_inner), new);
-        // Not under the lock: whoever was the last to hold it pays for letting it go.
-        drop(old);
+        std::mem::replace(&mut *self.newest.lock().unwrap_or_else(PoisonError::into_inner), new)
     }
 }

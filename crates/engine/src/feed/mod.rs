@@ -91,9 +91,12 @@ impl Feed {
         }
     }
 
-    /// The audit has an entry with this number.
-    pub(crate) fn audit(&self, seq: u64, noted: Noted) {
-        self.note(Source::Audit, seq, What::Noted(noted));
+    /// The audit has entries with these numbers. `publish` has everybody see them: before the feed tells of them, so that who is
+    /// told finds them, and so that what follows from them comes later.
+    pub(crate) fn audit<T>(&self, entries: Vec<(u64, Noted)>, publish: impl FnOnce() -> T) -> T {
+        let time_ns = now_ns();
+        let news = |(at, noted)| News { source: Source::Audit, at, time_ns, what: What::Noted(noted) };
+        self.shared.pending.add_all(entries.into_iter().map(news), publish)
     }
 
     /// Something happened in the workspace at this folder. Never waits; whoever follows is told once it is on the disk.

@@ -36,6 +36,32 @@ struct State {
     journal: Option<Result<Arc<EventJournal>, String>>,
 }
 
+impl State {
+    /// `true` if something is due sooner than was known.
+    fn add(&mut self, news: News) -> bool {
+        let soon = match &news.what {
+            What::Said(kind) => kind.is_urgent(),
+            _ => true,
+        };
+        let now = Instant::now();
+        let due = match soon {
+            true => self.written.map_or(now, |written| now.max(written + SOON)),
+            false => now + LATER,
+        };
+        if self.news.len() < MOST {
+            self.news.push(news);
+        } else {
+            let up_to = self.behind.entry(news.source).or_default();
+            *up_to = news.at.max(*up_to);
+        }
+        let sooner = self.due.is_none_or(|known| due < known);
+        if sooner {
+            self.due = Some(due);
+        }
+        sooner
+    }
+}
+
 /// What is to be written.
 #[derive(Default)]
 pub(super) struct Batch {
@@ -49,28 +75,20 @@ impl Pending {
     }
 
     pub(super) fn add(&self, news: News) {
+        self.add_all([news], || {});
+    }
+
+    /// The same of several. `publish` comes before anybody is told of them, and before anybody can note what follows from it. It
+    /// must not wait, and must not come back here.
+    pub(super) fn add_all<T>(&self, news: impl IntoIterator<Item = News>, publish: impl FnOnce() -> T) -> T {
         let mut state = self.state();
-        let soon = match &news.what {
-            What::Said(kind) => kind.is_urgent(),
-            _ => true,
-        };
-        let now = Instant::now();
-        let due = match soon {
-            true => state.written.map_or(now, |written| now.max(written + SOON)),
-            false => now + LATER,
-        };
-        let sooner = state.due.is_none_or(|known| due < known);
-        if state.news.len() < MOST {
-            state.news.push(news);
-        } else {
-            let up_to = state.behind.entry(news.source).or_default();
-            *up_to = news.at.max(*up_to);
-        }
+        let sooner = news.into_iter().fold(false, |sooner, one| state.add(one) | sooner);
+        let published = publish();
+        drop(state);
         if sooner {
-            state.due = Some(due);
-            drop(state);
             self.changed.notify_all();
         }
+        published
     }
 
     /// Waits until something is due; nothing when the end has come.

@@ -27,6 +27,7 @@ mod down;
 mod events;
 mod export;
 mod finish;
+mod follow_feed;
 mod forget;
 mod help;
 mod helper;

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ostler_api::client::{Client, Incoming, parse};
-use ostler_api::{ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, ChangesParams, TerminalParams, methods};
+use ostler_api::{
+    ApprovalIdParams, ApprovalInfo, ApprovalKind, ApprovalState, FeedKind, FeedUnfollowParams, TerminalParams, methods,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::told::is_over;
 use super::tty::Tty;
 use crate::output::CommandError;
 use crate::output::escape::{Filter, Policy};
+use crate::verbs::follow_feed;
 
 /// Ctrl-]: leaves the terminal of a command that goes on.
 const LEAVE_KEY: u8 = 0x1d;
@@ -26,6 +29,8 @@ const LISTEN_MS: u64 = 10_000;
 const TYPE_MS: u64 = 200;
 /// Approved, but not started yet: how soon to look again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// The feed tells sooner.
+const LOOK_ANYWAY: Duration = Duration::from_secs(1);
 /// From a yes to a running command; longer means that nobody carries it out.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -120,15 +125,18 @@ fn note(line: &mut Vec<u8>, shown: &[u8]) {
 /// The request once `enough` holds, or as it is when nothing more happens.
 fn wait(client: &mut Client, id: &str, enough: impl Fn(&ApprovalInfo) -> bool) -> Result<ApprovalInfo, CommandError> {
     client.answer_within(Some(ostler_api::client::ANSWER_TIMEOUT))?;
+    // Before it is looked at: what changes meanwhile is told. Where there is no feed, it is looked at again every so often.
+    let watch = follow_feed::follow(client, FeedKind::AUDIT.to_vec()).ok();
     let until = Instant::now() + STARTS_WITHIN;
-    let mut after = 0;
-    loop {
-        // The revision first: what changes while we look is seen next time.
-        let wait_ms = if after == 0 { 0 } else { 1000 };
-        after = client.call::<methods::ApprovalChanges>(&ChangesParams { after, wait_ms })?.revision;
+    let found = loop {
         let info = client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: id.to_owned() })?;
         if enough(&info) || Instant::now() > until {
-            return Ok(info);
+            break info;
         }
+        client.next_notification_within(LOOK_ANYWAY)?;
+    };
+    if let Some(watch) = watch {
+        client.call::<methods::FeedUnfollow>(&FeedUnfollowParams { watch })?;
     }
+    Ok(found)
 }

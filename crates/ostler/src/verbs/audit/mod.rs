@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, sync_channel};
 
 use clap::Args;
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{AuditEntry, AuditReadParams, ChangesParams, Timestamp, methods};
+use ostler_api::{AuditEntry, AuditReadParams, FeedKind, Timestamp, methods};
 use ostler_engine::Inbox;
 use ostler_engine::approval::{Entry, StoreError};
 
-use super::Context;
 use super::connect::Reached;
+use super::{Context, follow_feed};
 use crate::instances::{self, FoundInstance};
 use crate::output::{CommandError, Screen, visible, visible_json};
 
@@ -21,8 +21,6 @@ use verify::LOG_FILE;
 
 pub(super) use verify::{Checked, check_all};
 
-/// Well below the daemon's own limit of a minute.
-const WAIT_MS: u64 = 25_000;
 /// Entries on their way to the screen; a reader that stops holds the threads, not the daemon.
 const ON_THE_WAY: usize = 1024;
 
@@ -136,33 +134,33 @@ type News = (String, Result<AuditEntry, ClientError>);
 /// What happens from now on, in every instance; one thread each.
 fn follow(reached: Vec<Reached>, positions: Vec<u64>) -> Result<Receiver<News>, CommandError> {
     let (tell, news) = sync_channel(ON_THE_WAY);
-    for (instance, mut after) in reached.into_iter().zip(positions) {
+    for (instance, after) in reached.into_iter().zip(positions) {
         let (tell, name, mut client) = (tell.clone(), instance.found.name, instance.client);
         std::thread::Builder::new().name(format!("audit {name}")).spawn(move || {
-            // A daemon that is gone closes the connection; one that is busy is waited for.
-            let mut next = move || -> Result<Vec<AuditEntry>, ClientError> {
-                client.answer_within(None)?;
-                client.call::<methods::ApprovalChanges>(&ChangesParams { after, wait_ms: WAIT_MS })?;
-                let entries = read(&mut client, after)?;
-                after = entries.last().map_or(after, |entry| entry.seq);
-                Ok(entries)
-            };
-            loop {
-                let is_heard = match next() {
-                    Ok(entries) => entries.into_iter().all(|entry| tell.send((name.clone(), Ok(entry))).is_ok()),
-                    Err(error) => {
-                        // Nobody reads any more, or everybody hears why it ends.
-                        let _ = tell.send((name, Err(error)));
-                        return;
-                    }
-                };
-                if !is_heard {
-                    return;
-                }
+            let told = |entry| tell.send((name.clone(), Ok(entry))).is_ok();
+            if let Err(error) = tell_all(&mut client, after, told) {
+                // Nobody reads any more, or everybody hears why it ends.
+                let _ = tell.send((name.clone(), Err(error)));
             }
         })?;
     }
     Ok(news)
+}
+
+/// Every entry after this one, as the feed tells of them, until nobody wants any more.
+fn tell_all(client: &mut Client, mut after: u64, tell: impl Fn(AuditEntry) -> bool) -> Result<(), ClientError> {
+    // A daemon that is gone closes the connection; one that is busy is waited for.
+    client.answer_within(None)?;
+    follow_feed::follow(client, FeedKind::AUDIT.to_vec())?;
+    loop {
+        for entry in read(client, after)? {
+            after = entry.seq;
+            if !tell(entry) {
+                return Ok(());
+            }
+        }
+        follow_feed::changes(client)?;
+    }
 }
 
 fn print(screen: &Screen, column: Option<&str>, instance: &str, entry: &AuditEntry) -> Result<(), CommandError> {

@@ -1,5 +1,5 @@
-//! What there is in every instance, live: for each, one thread waits for changes of requests, one for notices, one follows the
-//! feed, and one asks for the list when something has changed, while somebody looks at it. Nothing is asked while nothing happens.
+//! What there is in every instance, live: for each, one thread follows the feed and asks for the requests when they have changed,
+//! one waits for notices, and one asks for the list when something has changed, while somebody looks at it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,16 @@ use std::time::{Duration, Instant};
 
 use ostler_api::client::{Client, ClientError};
 use ostler_api::{
-    ApprovalInfo, ApprovalListParams, ChangesParams, FeedFollowParams, FeedKind, Hosted, HostedKind, HostedListParams,
-    HostedState, methods,
+    ApprovalInfo, ApprovalListParams, FeedKind, Hosted, HostedKind, HostedListParams, HostedState, methods,
 };
 
 use super::inbox::Which;
 use crate::instances::FoundInstance;
 use crate::output::CommandError;
 use crate::verbs::Context;
-use crate::verbs::bells;
 use crate::verbs::connect::is_real;
 use crate::verbs::listing::hosted;
+use crate::verbs::{bells, follow_feed};
 
 /// How often new instances are looked for.
 const SCAN_EVERY: Duration = Duration::from_secs(2);
@@ -27,8 +26,6 @@ const SCAN_EVERY: Duration = Duration::from_secs(2);
 const LIST_EVERY: Duration = Duration::from_secs(1);
 /// As long as changes that come in a row may take to be one list.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
-/// Well below the daemon's own limit of a minute; a lost daemon closes the connection at once.
-const WAIT_MS: u64 = 25_000;
 /// A list can be long and a machine busy, but not for longer than this.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// Lists that wait to be drawn; each replaces the one before, so a thread that has to wait loses nothing.
@@ -163,7 +160,6 @@ impl Feed {
         let living: Vec<FoundInstance> = living.into_iter().filter(|found| found.alive).collect();
         for found in &living {
             let socket = context.native_socket(found);
-            self.watch("requests", found, &socket, requests);
             self.watch("list", found, &socket, lists);
             self.watch("feed", found, &socket, changes);
             self.watch("notices", found, &socket, notices);
@@ -233,36 +229,44 @@ impl Source {
     }
 }
 
-/// What waits for a person, whenever that changes.
-fn requests(source: &Source, mut client: Client) -> Result<(), ClientError> {
+/// What waits for a person, and that the list is wanted, whenever the feed tells of a change. What agents say is looked at while
+/// they work.
+fn changes(source: &Source, mut client: Client) -> Result<(), ClientError> {
+    let kinds = FeedKind::ALL.iter().copied().filter(|kind| *kind != FeedKind::SessionSaid).collect();
+    let followed = follow_feed::follow(&mut client, kinds);
+    // Also what changed before.
+    let mut asks = true;
     loop {
-        let found = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
-        let (suspended, locked) = (found.rules_suspended, found.locked);
-        let news = News::Pending { instance: source.instance.clone(), list: found.approvals, suspended, locked };
-        if source.tell.send(news).is_err() {
+        match asks {
+            true if !tell_requests(source, &mut client)? => return Ok(()),
+            true => {}
+            false => std::thread::sleep(LIST_PAUSE),
+        }
+        source.wanted.ask();
+        if let Err(ClientError::Rpc(_)) = followed {
+            // A feed that cannot be read hides no request: the next scan begins again.
             return Ok(());
         }
-        client.call::<methods::ApprovalChanges>(&ChangesParams { after: found.revision, wait_ms: WAIT_MS })?;
+        let kinds = follow_feed::changes(&mut client)?;
+        asks = kinds.is_empty() || kinds.iter().any(|kind| FeedKind::AUDIT.contains(kind));
     }
 }
 
-/// Has the list asked for whenever the feed tells of a change. What agents say is looked at while they work.
-fn changes(source: &Source, mut client: Client) -> Result<(), ClientError> {
-    let kinds = FeedKind::ALL.iter().copied().filter(|kind| *kind != FeedKind::SessionSaid).collect();
-    client.call::<methods::FeedFollow>(&FeedFollowParams { after: None, kinds, session: None, workspace: None })?;
-    client.answer_within(None)?;
-    loop {
-        // Also what changed while nobody followed.
-        source.wanted.ask();
-        client.next_notification()?;
-        std::thread::sleep(LIST_PAUSE);
-        while client.take()?.is_some() {}
-    }
+/// What waits for a person; `false` when nobody listens any more.
+fn tell_requests(source: &Source, client: &mut Client) -> Result<bool, ClientError> {
+    let found = client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?;
+    let (suspended, locked) = (found.rules_suspended, found.locked);
+    let news = News::Pending { instance: source.instance.clone(), list: found.approvals, suspended, locked };
+    Ok(source.tell.send(news).is_ok())
 }
 
 /// Notices, for the bell.
 fn notices(source: &Source, mut client: Client) -> Result<(), ClientError> {
-    bells::follow(&mut client, |text| source.tell.send(News::Notice(text)).is_ok())
+    match bells::follow(&mut client, |text| source.tell.send(News::Notice(text)).is_ok()) {
+        // Whoever cannot ring, as an older daemon, answers all the same.
+        Err(ClientError::Rpc(_)) => Ok(()),
+        followed => followed,
+    }
 }
 
 /// What is hosted, while somebody looks.
