@@ -357,5 +357,14 @@ def terminal(t):
         t.ok("a-terminal-program-is-told", wait_for(lambda: any("asks" in n["text"] for n in house.json("notify")["notices"]), LONG, 0.1), house("notify"))
         house.good("run", "-d", "-t", "--name", "broke", "--", "sh", "-c", "exit 3")
         t.ok("and-how-it-ended", wait_for(lambda: any("broke failed" in n["text"] for n in house.json("notify")["notices"]), LONG, 0.1), house("notify"))
+        events = lambda: [json.loads(line) for line in house.good("--json", "events", "--kind", "notice").splitlines()]
+        told = lambda: [number for e in events() for number in range(e["record"], e.get("last", e["record"]) + 1)]
+        numbers = lambda: [n["number"] for n in house.json("notify")["notices"]]
+        t.ok("the-feed-tells-of-each-once", wait_for(lambda: told() == numbers() != [], LONG, 0.1), (events(), numbers()))
+        before = house.daemon_pid()
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda: house("status")[0] == 0 and house.daemon_pid() != before, LONG, 0.1)
+        asking(house, "--name", "later")
+        t.ok("also-after-a-kill", wait_for(lambda: any("later" in n["text"] for n in house.json("notify")["notices"]) and told() == numbers(), LONG, 0.1), (events(), numbers()))
     finally:
         house.down()

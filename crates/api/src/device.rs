@@ -74,18 +74,8 @@ wire! {
         pub allowed: bool,
     }
 
-    pub struct DeviceOffersParams {
-        /// Answers once there is something newer than this revision.
-        #[serde(default)]
-        pub after: u64,
-        /// But after so long in any case.
-        #[serde(default)]
-        pub wait_ms: u64,
-    }
-
     /// Pairings that are under way, or were settled a moment ago.
     pub struct DeviceOffers {
-        pub revision: u64,
         pub offers: Vec<OfferInfo>,
     }
 

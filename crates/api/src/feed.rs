@@ -89,7 +89,7 @@ wire! {
         pub approval: Option<String>,
         #[serde(skip_serializing_if = "Option::is_none")]
         pub device: Option<String>,
-        /// The record of the session, or the entry of the audit.
+        /// The record of the session, the entry of the audit, or the number of the notice.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub record: Option<u64>,
         /// The last of several records.

@@ -314,7 +314,7 @@ pub mod methods {
         /// Asks tailscale how this machine is found from elsewhere, and lets devices come that way. Only a person's place may.
         DeviceTailnet = "device.tailnet" (device::DeviceTailnetParams) -> device::DeviceTailnet;
         /// Pairings that are under way; waits for something new if asked to.
-        DeviceOffers = "device.offers" (device::DeviceOffersParams) -> device::DeviceOffers;
+        DeviceOffers = "device.offers" (instance::Empty) -> device::DeviceOffers;
         /// Lets in the device that waits for an offer. Only a person's place may, or a device with that right.
         DeviceAdmit = "device.admit" (device::OfferParams) -> instance::Empty;
         /// Refuses the device that waits, or takes the offer back. Only a person's place may, or a device with that right.

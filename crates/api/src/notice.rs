@@ -18,9 +18,6 @@ wire! {
         /// Those with a larger number.
         #[serde(default)]
         pub after: u64,
-        /// Waits so long for one that is newer.
-        #[serde(default)]
-        pub wait_ms: u64,
     }
 
     pub struct NoticeList {

@@ -79,6 +79,8 @@ kinds! {
     GitDone = "workspace.git_done",
     /// `workspace` is watched from here on, or not any more: look again.
     WatchChanged = "workspace.watch_changed",
+    /// Somebody who did not look was told of something: the notices `record` to `last`.
+    NoticeTold = "notice.told",
     /// Another entry of the audit.
     AuditNoted = "audit.noted",
 }
@@ -144,6 +146,12 @@ fn of_said(said: &Said) -> FeedKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn those_of_the_audit_are_all_of_its_words() {
+        let of_audit = |kind: &&FeedKind| ["approval", "device", "audit"].iter().any(|word| kind.as_str().starts_with(word));
+        assert_eq!(FeedKind::AUDIT.to_vec(), FeedKind::ALL.iter().filter(of_audit).copied().collect::<Vec<_>>());
+    }
 
     #[test]
     fn a_kind_has_one_word_wherever_it_is_written() {

@@ -30,6 +30,22 @@ fn notifications_that_overtake_an_answer_are_kept() {
 }
 
 #[test]
+fn whoever_waits_for_a_notification_waits_no_longer_than_they_want() {
+    let (_dir, path) = door(vec![format!("{GAP}\n{HELLO}\n{GAP}\n{GAP}\n")]);
+    let mut client = Client::connect(&path).unwrap();
+    client.hello("test").unwrap();
+    let next = |client: &mut Client| client.next_notification_within(ANSWER_TIMEOUT).unwrap().is_some();
+    assert!(next(&mut client) && next(&mut client));
+    assert!(client.arrived().unwrap().is_some() || next(&mut client));
+    // The other end is gone, which is not the same as silent.
+    assert!(matches!(client.next_notification_within(ANSWER_TIMEOUT), Err(ClientError::Closed)));
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    client.stream = ours;
+    assert!(client.next_notification_within(Duration::from_millis(1)).unwrap().is_none());
+    assert!(client.arrived().unwrap().is_none());
+}
+
+#[test]
 fn notifications_without_end_are_no_answer() {
     let (_dir, path) = door(vec![format!("{GAP}\n").repeat(EARLY_MAX + 1)]);
     let said = Client::connect(&path).unwrap().hello("test");

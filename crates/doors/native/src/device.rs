@@ -14,7 +14,6 @@ use ostler_engine::{Engine, MayWait, Target};
 
 use crate::call::{Call, Who};
 use crate::dispatch::{Client, Out};
-use crate::news::newer_than;
 use crate::rights::refusal;
 
 /// Long enough to fetch a phone, short enough that a code on a screen is soon worth nothing.
@@ -60,13 +59,10 @@ pub(crate) fn tailnet(wait: &MayWait, call: &Call, params: DeviceTailnetParams) 
     Ok(DeviceTailnet { tailnet: Some(TailnetInfo { url, command, served, public, allowed }), why_not: None })
 }
 
-/// Answers when something changed, or when the time is over.
-pub(crate) async fn offers(call: Arc<Call>, params: DeviceOffersParams) -> Result<DeviceOffers, RpcError> {
+pub(crate) fn offers(call: &Call, _: Empty) -> Result<DeviceOffers, RpcError> {
     // Who waits to be let in is not for anybody hosted to see.
     call.reaches(Target::Instance)?;
-    let revision = newer_than(call.engine().offers_revision(), params.after, params.wait_ms).await;
-    let offers = call.engine().offers().into_iter().map(describe_offer).collect();
-    Ok(DeviceOffers { revision, offers })
+    Ok(DeviceOffers { offers: call.engine().offers().into_iter().map(describe_offer).collect() })
 }
 
 pub(crate) fn admit(wait: &MayWait, call: &Call, params: OfferParams) -> Result<Empty, RpcError> {

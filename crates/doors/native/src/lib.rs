@@ -18,7 +18,6 @@ mod history;
 mod hosted;
 mod info;
 mod instance;
-mod news;
 mod notice;
 mod pieces;
 mod place;

@@ -12,7 +12,6 @@ use ostler_engine::{Engine, MayWait, Origin, Target};
 
 use crate::call::{Call, Who};
 use crate::dispatch::{Client, Out};
-use crate::news::newer_than;
 use crate::rights::refusal;
 
 /// Longer than any way may take.
@@ -22,16 +21,15 @@ const IN_VIEW_MAX: usize = 256;
 /// Longer than the addresses of push services.
 const ENDPOINT_MAX: usize = 2048;
 
-/// Answers when there is a newer one, or when the time is over.
-pub(crate) async fn list(call: Arc<Call>, params: NoticeListParams) -> Result<NoticeList, RpcError> {
+pub(crate) fn list(_: &MayWait, call: &Call, params: NoticeListParams) -> Result<NoticeList, RpcError> {
     call.reaches(Target::Instance)?;
     let (engine, notices) = (call.engine(), call.engine().notices());
-    let revision = newer_than(notices.newest(), params.after, params.wait_ms).await;
     let subscribed = match &call.who {
         Who::Device(guest) => engine.devices().iter().any(|held| held.device.id == guest.id && held.endpoint.is_some()),
         Who::Here(_) => false,
     };
-    let told = notices.list(params.after).into_iter().map(|notice| describe(engine, notice)).collect();
+    let (told, revision) = notices.list(params.after);
+    let told = told.into_iter().map(|notice| describe(engine, notice)).collect();
     Ok(NoticeList { revision, subscribed, bell: notices.rings(), notices: told })
 }
 

@@ -182,7 +182,7 @@ table! {
 
     DeviceOffer: AdmitDevices, waits(device::offer);
     DeviceTailnet: Person, waits(device::tailnet);
-    DeviceOffers: AdmitDevices, task(device::offers);
+    DeviceOffers: AdmitDevices, now(device::offers);
     DeviceAdmit: AdmitDevices, waits(device::admit);
     DeviceRefuse: AdmitDevices, waits(device::refuse);
     DeviceList: AdmitDevices, waits(device::list);
@@ -198,7 +198,7 @@ table! {
     DeviceProve: Nothing, itself(arrival::too_late);
     DeviceShow: Nothing, itself(arrival::too_late);
 
-    NoticeList: View, task(notice::list);
+    NoticeList: View, waits(notice::list);
     // Where notices go is named at the machine itself.
     NoticeWays: Person, waits(notice::ways);
     NoticeTest: Person, waits(notice::test);

@@ -33,6 +33,8 @@ pub(super) enum Entry {
     },
     /// Entries of the audit in a row.
     Audit { from: u64, of: Vec<Noted> },
+    /// Notices in a row.
+    Notices { from: u64, to: u64 },
     /// What happened in a workspace; nothing else tells it.
     Workspace { root: FilePath, of: Vec<Happened> },
     /// What is deleted: nothing else says any more where it was.
@@ -82,7 +84,7 @@ pub struct Change {
     pub approval: Option<String>,
     /// The device.
     pub device: Option<String>,
-    /// Where it is told in full: records of the session, or the entry of the audit.
+    /// Where it is told in full: records of the session, the entry of the audit, or notices.
     pub records: Option<(u64, u64)>,
     /// Where the session or process was, if it is deleted; the workspace in which something happened.
     pub workspace: Option<FilePath>,
@@ -161,6 +163,10 @@ impl Entry {
                     ..change(index, noted.kind)
                 };
                 (0..).zip(of).filter(|(index, _)| *index >= begin).map(tell).collect()
+            }
+            Self::Notices { from, to } => {
+                let records = Some((from + begin, to)).filter(|(first, last)| first <= last);
+                records.iter().map(|_| Change { records, ..change(to - from, Kind::NoticeTold) }).collect()
             }
             Self::Forgotten { kind, id, workspace } => {
                 let is_session = kind == Kind::SessionForgotten;

@@ -99,6 +99,12 @@ impl Feed {
         self.shared.pending.add_all(entries.into_iter().map(news), publish)
     }
 
+    /// Somebody was told of something, and this is the number of the newest notice. Also when a daemon begins: what the last one did
+    /// not come to tell is told then.
+    pub(crate) fn notices(&self, newest: u64) {
+        self.note(Source::Notices, newest, What::Told);
+    }
+
     /// Something happened in the workspace at this folder. Never waits; whoever follows is told once it is on the disk.
     pub fn happened(&self, root: &Path, happened: Happened) {
         if let Happened::Git(stands) = &happened {

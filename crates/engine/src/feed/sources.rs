@@ -71,6 +71,7 @@ impl FoundAtStart {
             sessions: self.sessions.iter().map(|session| (session.id.clone(), session.last)).collect(),
             processes: self.processes.iter().map(|process| (process.id.clone(), ended(process))).collect(),
             audit: self.audit.unwrap_or(0),
+            notices: 0,
             watched: Default::default(),
         }
     }
@@ -137,6 +138,7 @@ pub(super) fn behind(
             row
         }
         Source::Process(_) => vec![news(to, now_ns(), What::Process(None))],
+        Source::Notices => vec![news(to, now_ns(), What::Told)],
         // It was noted when there was no room, and nothing else tells it.
         Source::Workspace(_) => vec![news(to, now_ns(), What::Happened(Happened::Missed {}))],
         Source::Audit => {

@@ -21,6 +21,8 @@ pub(super) enum Source {
     Session(String),
     Process(String),
     Audit,
+    /// What somebody was told of.
+    Notices,
     /// A folder that is watched. It counts nothing: what is noted is told, and what nobody noted is gone.
     Workspace(FilePath),
 }
@@ -42,6 +44,8 @@ pub(super) enum What {
     /// A process started or ended; the session whose agent it is.
     Process(Option<String>),
     Noted(Noted),
+    /// Somebody was told of something.
+    Told,
     Happened(Happened),
     /// The source is gone, with everything that it said; this is where it was.
     Forgotten(Option<FilePath>),
@@ -56,6 +60,9 @@ pub(super) struct Sum {
     pub(super) processes: BTreeMap<String, u64>,
     /// The last entry of the audit.
     pub(super) audit: u64,
+    /// The last notice.
+    #[serde(default)]
+    pub(super) notices: u64,
     /// Workspaces that are watched.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) watched: BTreeSet<FilePath>,
@@ -67,6 +74,7 @@ impl Sum {
             Source::Session(id) => self.sessions.get(id).copied().unwrap_or(0),
             Source::Process(id) => self.processes.get(id).copied().unwrap_or(0),
             Source::Audit => self.audit,
+            Source::Notices => self.notices,
             Source::Workspace(_) => 0,
         }
     }
@@ -80,7 +88,7 @@ impl Sum {
         match source {
             Source::Session(id) => self.sessions.contains_key(id),
             Source::Process(id) => self.processes.contains_key(id),
-            Source::Audit | Source::Workspace(_) => true,
+            Source::Audit | Source::Notices | Source::Workspace(_) => true,
         }
     }
 
@@ -90,6 +98,7 @@ impl Sum {
             Entry::Session { id, to, .. } => drop(self.sessions.insert(id.clone(), *to)),
             Entry::Process { id, to, .. } => drop(self.processes.insert(id.clone(), *to)),
             Entry::Audit { from, of } => self.audit = from + (of.len() as u64).saturating_sub(1),
+            Entry::Notices { to, .. } => self.notices = *to,
             Entry::Forgotten { id, .. } => {
                 self.sessions.remove(id);
                 self.processes.remove(id);
@@ -112,6 +121,10 @@ impl Sum {
     pub(super) fn tell(&mut self, news: impl IntoIterator<Item = News>) -> Vec<Entry> {
         let mut entries: Vec<Entry> = Vec::new();
         for News { source, at, what, .. } in news {
+            if source == Source::Notices && at < self.notices {
+                // Their file was lost, and they count from 1 again.
+                self.notices = at.saturating_sub(1);
+            }
             let known = self.of(&source);
             if at <= known || matches!(what, What::Forgotten(_)) && !self.is_known(&source) {
                 continue;
@@ -150,6 +163,7 @@ fn entry(source: Source, from: u64, to: u64, what: What) -> Entry {
             let happened = if let What::Happened(happened) = what { happened } else { Happened::Missed {} };
             Entry::Workspace { root, of: vec![happened] }
         }
+        (Source::Notices, _) => Entry::Notices { from, to },
         (Source::Audit, what) => {
             let unknown = || Noted { kind: Kind::AuditNoted, id: None, session: None };
             let mut of: Vec<Noted> = (from..to).map(|_| unknown()).collect();
@@ -165,6 +179,7 @@ fn joins(one: &Entry, two: &Entry) -> bool {
         (Entry::Session { id, from, .. }, Entry::Session { id: same, to, .. }) => id == same && to - from < RUN_MAX,
         (Entry::Process { id, .. }, Entry::Process { id: same, .. }) => id == same,
         (Entry::Audit { of, .. }, Entry::Audit { .. }) => (of.len() as u64) < RUN_MAX,
+        (Entry::Notices { to, .. }, Entry::Notices { from, .. }) => to + 1 == *from,
         (Entry::Workspace { root, of }, Entry::Workspace { root: same, .. }) => {
             root == same && (of.len() as u64) < HAPPENED_MAX
         }
@@ -179,7 +194,8 @@ fn join(one: &mut Entry, two: Entry) {
             kinds.extend(more.into_iter().map(|(index, kind)| (index + further, kind)));
             *to = end;
         }
-        (Entry::Process { to, .. }, Entry::Process { to: end, .. }) => *to = end,
+        (Entry::Process { to, .. }, Entry::Process { to: end, .. })
+        | (Entry::Notices { to, .. }, Entry::Notices { to: end, .. }) => *to = end,
         (Entry::Audit { of, .. }, Entry::Audit { of: more, .. }) => of.extend(more),
         (Entry::Workspace { of, .. }, Entry::Workspace { of: more, .. }) => of.extend(more),
         _ => {}

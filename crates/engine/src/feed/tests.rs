@@ -427,3 +427,47 @@ fn each_record_of_a_run_has_a_position_of_its_own() {
         assert_eq!(rest.first().and_then(|change| change.records), (record < 5).then_some((record + 1, 5)));
     }
 }
+
+#[test]
+fn a_notice_is_told_once_also_by_the_next_daemon_and_from_1_on_where_their_file_was_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let notices = |newest: u64| News { source: Source::Notices, at: newest, time_ns: 0, what: What::Told };
+    let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
+    // Again when a way has come to its end, and by the next daemon, which says how far they are.
+    put(&mut writer, vec![notices(0), notices(1), notices(1), notices(2)]);
+    drop(writer);
+    let mut writer = Disk { records: 0, entries: 0 }.open(dir.path());
+    put(&mut writer, vec![notices(2)]);
+    put(&mut writer, vec![notices(5)]);
+    let told = |writer: &Writer| -> Vec<(u64, u64)> {
+        let all = read(&opened(writer), Position::default(), &Filter::default());
+        assert!(all.iter().all(|change| change.kind == Kind::NoticeTold));
+        all.into_iter().filter_map(|change| change.records).collect()
+    };
+    assert_eq!(told(&writer), [(1, 2), (3, 5)]);
+    put(&mut writer, vec![notices(0), notices(1)]);
+    assert_eq!(told(&writer), [(1, 2), (3, 5), (1, 1)]);
+}
+
+#[test]
+fn a_feed_from_before_notices_is_read() {
+    let sum: Sum = serde_json::from_str(r#"{"sessions":{},"processes":{},"audit":7}"#).unwrap();
+    assert_eq!((sum.audit, sum.notices), (7, 0));
+}
+
+#[test]
+fn who_is_told_of_an_entry_of_the_audit_finds_it() {
+    let pending = Arc::new(Pending::default());
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let reader = std::thread::spawn({
+        let pending = Arc::clone(&pending);
+        move || drop(pending.next().map(|batch| tell.send(batch.news.len())))
+    });
+    let before = pending.add_all([noted(1, 0)], || {
+        // Nobody hears of it while it is being published, however long that takes.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        told.try_recv().is_err()
+    });
+    assert_eq!((before, told.recv()), (true, Ok(1)));
+    reader.join().unwrap();
+}

@@ -77,7 +77,7 @@ impl<'a> Follower<'a> {
         };
         let after: Position = board.after.parse().unwrap_or_default();
         let Opened { cursor, told, gap, .. } = feed.read_after(wait, after)?;
-        notices.publish(&board);
+        notices.publish(&board, feed);
         *held(&notices.shared.memory) = Some(Memory { board, file });
         let follower = Self { wait, notices, engine, rules, ways, cursor, told };
         if fresh || gap.is_some() {
@@ -246,11 +246,11 @@ impl<'a> Follower<'a> {
             let sent = memory.board.tell(&due.of, text, answer, now_ms);
             // What cannot be written is told all the same: somebody waits for it.
             memory.write();
-            self.notices.publish(&memory.board);
+            self.notices.publish(&memory.board, self.engine.feed());
             sent
         })?;
         hook!("notice.noted");
-        let (number, notices) = (sent.number, self.notices.clone());
+        let (number, notices, feed) = (sent.number, self.notices.clone(), self.engine.feed().clone());
         let came = move |way: &str, result: Result<String, String>| {
             if let Err(why) = &result {
                 tracing::warn!("notice {number} by {way}: {why}");
@@ -258,7 +258,7 @@ impl<'a> Follower<'a> {
             if let Some(memory) = &mut *held(&notices.shared.memory) {
                 memory.board.came(number, way, result);
                 memory.write();
-                notices.publish(&memory.board);
+                notices.publish(&memory.board, &feed);
             }
         };
         self.ways.send(&notice(&sent), Arc::new(came));

@@ -24,7 +24,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use answer::Links;
 pub use answer::{Answerable, LinkError};
@@ -32,6 +31,7 @@ use board::{Board, Sent};
 pub use looking::{Looking, Onlookers};
 
 use crate::access::device::Secret;
+use crate::feed::Feed;
 use crate::{Engine, MayWait};
 
 /// Why nobody can be told.
@@ -229,8 +229,6 @@ struct NoticesInner {
     published: Mutex<Published>,
     bell: Mutex<Bell>,
     rung: Condvar,
-    /// The number of the newest, for whoever waits for one.
-    newest: watch::Sender<u64>,
     onlookers: Onlookers,
     links: Links,
 }
@@ -245,6 +243,8 @@ struct Memory {
 struct Published {
     ways: Option<Arc<dyn Ways>>,
     notices: Arc<[Notice]>,
+    /// The number of the newest.
+    newest: u64,
 }
 
 #[derive(Default)]
@@ -295,10 +295,13 @@ impl Notices {
         held(&self.shared.memory).as_mut().map(change)
     }
 
-    /// Lets everybody see what was sent.
-    fn publish(&self, board: &Board) {
-        held(&self.shared.published).notices = board.sent.iter().map(notice).collect();
-        self.shared.newest.send_replace(board.number);
+    /// Lets everybody see what was sent; then the feed tells of it.
+    fn publish(&self, board: &Board, feed: &Feed) {
+        {
+            let mut published = held(&self.shared.published);
+            (published.notices, published.newest) = (board.sent.iter().map(notice).collect(), board.number);
+        }
+        feed.notices(board.number);
     }
 
     /// Who looks at what.
@@ -306,10 +309,13 @@ impl Notices {
         &self.shared.onlookers
     }
 
-    /// The notices after this number, newest last. Never waits.
-    pub fn list(&self, after: u64) -> Vec<Notice> {
-        let notices = Arc::clone(&held(&self.shared.published).notices);
-        notices.iter().filter(|notice| notice.number > after).cloned().collect()
+    /// The notices after this number, newest last, and the number of the newest. Never waits.
+    pub fn list(&self, after: u64) -> (Vec<Notice>, u64) {
+        let (notices, newest) = {
+            let published = held(&self.shared.published);
+            (Arc::clone(&published.notices), published.newest)
+        };
+        (notices.iter().filter(|notice| notice.number > after).cloned().collect(), newest)
     }
 
     /// The ways that are configured. May wait: one may have to be looked for.
@@ -344,11 +350,6 @@ impl Notices {
     /// Whether a device may be pushed to there.
     pub fn check_endpoint(&self, endpoint: &str) -> Result<(), String> {
         self.carriers().ok_or(NOBODY)?.check_endpoint(endpoint)
-    }
-
-    /// The number of the newest; changes with each.
-    pub fn newest(&self) -> watch::Receiver<u64> {
-        self.shared.newest.subscribe()
     }
 
     /// Tells by every way that they work. Waits until all of them have come to an end, or for this long.

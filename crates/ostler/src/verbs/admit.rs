@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use ostler_api::client::Client;
-use ostler_api::{DeviceOffersParams, OfferInfo, OfferParams, OfferState, methods};
+use ostler_api::{Empty, OfferInfo, OfferParams, OfferState, methods};
 
 use super::Context;
 use super::approvals::Tty;
@@ -13,7 +13,7 @@ use crate::output::{CommandError, Kind, visible};
 
 /// Those that wait now.
 pub(super) fn waiting(client: &mut Client) -> Result<Vec<OfferInfo>, CommandError> {
-    let now = client.call::<methods::DeviceOffers>(&DeviceOffersParams { after: 0, wait_ms: 0 })?;
+    let now = client.call::<methods::DeviceOffers>(&Empty {})?;
     Ok(now.offers.into_iter().filter(|offer| offer.state == OfferState::Claimed).collect())
 }
 

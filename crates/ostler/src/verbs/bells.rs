@@ -8,15 +8,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use ostler_api::client::{Client, ClientError};
-use ostler_api::{NoticeListParams, methods};
+use ostler_api::{FeedKind, NoticeListParams, methods};
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::Context;
+use super::{Context, follow_feed};
 use crate::instances::FoundInstance;
 use crate::output::visible;
 
-/// Well below the daemon's own limit of a minute.
-const WAIT_MS: u64 = 25_000;
 /// How soon a daemon that is gone is looked for again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// Texts that wait to be rung: the newest says enough.
@@ -30,9 +28,11 @@ pub(super) fn ring(text: &str) -> Vec<u8> {
 
 /// Hands on the text of each notice from now on, until `tell` says that nobody listens, or the daemon is gone.
 pub(super) fn follow(client: &mut Client, mut tell: impl FnMut(String) -> bool) -> Result<(), ClientError> {
-    let mut after = client.call::<methods::NoticeList>(&NoticeListParams { after: u64::MAX, wait_ms: 0 })?.revision;
+    follow_feed::follow(client, vec![FeedKind::NoticeTold])?;
+    let mut after = client.call::<methods::NoticeList>(&NoticeListParams { after: u64::MAX })?.revision;
     loop {
-        let told = client.call::<methods::NoticeList>(&NoticeListParams { after, wait_ms: WAIT_MS })?;
+        follow_feed::changes(client)?;
+        let told = client.call::<methods::NoticeList>(&NoticeListParams { after })?;
         after = told.revision;
         for notice in told.notices.into_iter().filter(|_| told.bell) {
             if !tell(notice.text) {

@@ -32,7 +32,7 @@ processes and requests; read those with `ostler watch`, `ostler logs` and `ostle
 Kinds: session.made, session.changed, session.prompted, session.turn_began, session.turn_ended, session.asked, \
 session.answered, session.closed, session.said, session.forgotten, process.started, process.ended, process.forgotten, \
 approval.asked, approval.shown, approval.decided, approval.withdrawn, approval.expired, approval.done, device.paired, device.revoked, workspace.file_changed, \
-workspace.diff_changed, workspace.git_changed, workspace.git_done, workspace.watch_changed, audit.noted. \
+workspace.diff_changed, workspace.git_changed, workspace.git_done, workspace.watch_changed, notice.told, audit.noted. \
 session.said (everything an agent says) is shown only if asked for.
 
 Examples:

@@ -61,7 +61,7 @@ impl Notify {
 
 fn show(context: &Context, mut reached: Reached) -> Result<ExitCode, CommandError> {
     let ways = reached.client.call::<methods::NoticeWays>(&Empty {})?.ways;
-    let told = reached.client.call::<methods::NoticeList>(&NoticeListParams { after: 0, wait_ms: 0 })?;
+    let told = reached.client.call::<methods::NoticeList>(&NoticeListParams { after: 0 })?;
     if context.json() {
         let bell = told.bell;
         context.screen.value(&serde_json::json!({"ways": ways, "bell": bell, "notices": told.notices}))?;
@@ -135,7 +135,7 @@ fn went_nowhere(way: &NoticeWay) -> bool {
 
 /// The bell is rung by whoever has a screen of ours open, so here by us.
 fn ring(context: &Context, reached: &mut Reached) -> Result<(), CommandError> {
-    let bell = reached.client.call::<methods::NoticeList>(&NoticeListParams { after: 0, wait_ms: 0 })?.bell;
+    let bell = reached.client.call::<methods::NoticeList>(&NoticeListParams { after: 0 })?.bell;
     let mut terminal = io::stderr();
     let words = match (bell, terminal.is_terminal()) {
         (false, _) => "off",

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use ostler_api::client::Client;
 use ostler_api::{
-    DeviceOfferParams, DeviceOffered, DeviceOffersParams, Door, Empty, OfferInfo, OfferParams, OfferState, Right,
-    Rights, methods,
+    DeviceOfferParams, DeviceOffered, Door, Empty, OfferInfo, OfferParams, OfferState, Right, Rights, methods,
 };
 use qrcode::{Color, EcLevel, QrCode};
 
@@ -270,7 +269,7 @@ struct Watch<'a> {
 impl Watch<'_> {
     /// How it stands now.
     fn look(&mut self) -> Result<OfferInfo, CommandError> {
-        let offers = self.reached.client.call::<methods::DeviceOffers>(&DeviceOffersParams { after: 0, wait_ms: 0 })?;
+        let offers = self.reached.client.call::<methods::DeviceOffers>(&Empty {})?;
         let own = offers.offers.into_iter().find(|one| one.offer == self.offer);
         own.ok_or_else(|| CommandError::failed("ostler was restarted meanwhile, and the code with it; start again"))
     }
@@ -340,9 +339,8 @@ pub(super) fn decide(
         Row::new(Paint::Plain, &format!("It will be allowed to: {}", allowed(offer.rights))),
         Row::ours(Paint::Plain, ""),
     ];
-    let look = DeviceOffersParams { after: 0, wait_ms: 0 };
     let yes = confirmed(&context.screen, tty, &rows, "is this your device? [y/N] ", || {
-        let now = client.call::<methods::DeviceOffers>(&look)?;
+        let now = client.call::<methods::DeviceOffers>(&Empty {})?;
         Ok(now.offers.iter().any(|one| one.offer == offer.offer && one.state == OfferState::Claimed))
     })?;
     let offer = OfferParams { offer: offer.offer.clone() };

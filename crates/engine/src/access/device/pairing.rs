@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ostler_story::By;
-use tokio::sync::watch;
 
 use super::Rights;
 use super::backoff::Backoff;
@@ -86,7 +85,6 @@ pub(crate) struct Pairing {
     backoff: Mutex<Backoff>,
     /// When and where each device was last, since the audit noted it.
     seen: Mutex<HashMap<String, (u64, String)>>,
-    revision: watch::Sender<u64>,
 }
 
 impl Pairing {
@@ -105,10 +103,6 @@ impl Pairing {
             seen.clear();
         }
         seen.insert(device.to_owned(), (now, address));
-    }
-
-    fn changed(&self) {
-        self.revision.send_modify(|revision| *revision += 1);
     }
 }
 
@@ -157,7 +151,6 @@ impl Engine {
         let (by, own) = self.admitter(wait, who)?;
         let terms = Terms { name: terms.name.map(|name| clean(&name)), ..terms };
         let offered = self.inner.pairing.offers().make(terms, by, own, clock::boot_ms())?;
-        self.inner.pairing.changed();
         Ok(offered)
     }
 
@@ -194,7 +187,6 @@ impl Engine {
         let who = Introduction { name: clean(&who.name), key: who.key };
         let address = visitor.address.to_string();
         let claim = pairing.offers().claim(link, &who, &address, visitor.is_here(), now);
-        pairing.changed();
         let (offer, terms, by) = match claim {
             Ok(Claim::Waits { offer, left_ms }) => return Ok(Redeemed::Waits { offer, left_ms }),
             Ok(Claim::Goes { offer, terms, by }) => (offer, terms, by),
@@ -213,7 +205,6 @@ impl Engine {
             Ok(paired) => pairing.offers().paired(&offer, paired.id.clone(), now),
             Err(_) => pairing.offers().give_back(&offer),
         }
-        pairing.changed();
         paired.map(Redeemed::Paired)
     }
 
@@ -245,7 +236,6 @@ impl Engine {
     pub fn admit(&self, wait: &MayWait, who: Admitter<'_>, offer: &str) -> Result<(), DeviceError> {
         let (by, own) = self.admitter(wait, who)?;
         self.inner.pairing.offers().admit(offer, by, own, clock::boot_ms())?;
-        self.inner.pairing.changed();
         Ok(())
     }
 
@@ -253,7 +243,6 @@ impl Engine {
     pub fn refuse(&self, wait: &MayWait, who: Admitter<'_>, offer: &str) -> Result<(), DeviceError> {
         let (by, _) = self.admitter(wait, who)?;
         let came = self.inner.pairing.offers().refuse(offer, &by, clock::boot_ms())?;
-        self.inner.pairing.changed();
         if let Some((who, address)) = came {
             self.inbox().attempted(
                 wait,
@@ -268,11 +257,6 @@ impl Engine {
     /// Pairings that are under way or were settled a moment ago.
     pub fn offers(&self) -> Vec<OfferView> {
         self.inner.pairing.offers().views(clock::boot_ms())
-    }
-
-    /// Changes whenever a pairing does.
-    pub fn offers_revision(&self) -> watch::Receiver<u64> {
-        self.inner.pairing.revision.subscribe()
     }
 
     /// Every device, with when and where it was last.
