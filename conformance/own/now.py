@@ -1,7 +1,10 @@
 """`ostler` alone: Now, driven in a real terminal at several sizes, over ssh, through a crash of the daemon, and without one."""
+import contextlib
+import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 
@@ -276,6 +279,51 @@ def goes_on(t):
         t.ok("u-starts-it", place.json("status"))
         screen.keys("q")
         screen.gone()
+    finally:
+        screen.close()
+        place.down()
+
+
+@contextlib.contextmanager
+def held(place):
+    """Another program holds the record."""
+    with contextlib.closing(sqlite3.connect(place.state + "/instances/main/inbox.db", isolation_level=None, timeout=LONG)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@area("now-held")
+def held_record(t):
+    """Another program holds the record: Now says so, draws on and listens; what was answered counts when it is let go."""
+    if not needs_tmux(t):
+        return
+    place = Place(t).fill()
+    screen = Screen(place, (100, 30))
+    try:
+        with held(place):
+            screen.open()
+            t.ok("who-looks-sees-that-it-is-busy", "Allow this?" in screen.until("the record of decisions is busy", "asker"), screen.screen())
+            screen.decide("y")
+            screen.until("your answer is on its way", "the record of decisions is busy")
+            place.good("run", "-d", "--name", "meanwhile", "--", "sh", "-c", "echo drawn on; exec sleep 600")
+            screen.choose("meanwhile")
+            t.ok("keys-and-news-are-taken-meanwhile", "drawn on" in screen.until("> meanwhile", "drawn on", "the record of decisions is busy"), screen.screen())
+            t.eq("nothing-is-decided-yet", [a["state"] for a in place.json("approvals", "--list")], ["pending"])
+        t.ok("then-the-answer-counts", wait_for(lambda: place.info(place.asker)["approvals"] == [] and "is busy" not in screen.screen(), LONG, 0.2), screen.screen())
+        about = [row["record"]["what"] for row in map(json.loads, place.good("--json", "audit").splitlines()) if row["about"] == place.request]
+        t.eq("shown-and-decided-once-each", [what for what in about if what in ("shown", "decided")], ["shown", "decided"])
+        place.good("send", place.asker, "ASK", "--no-wait")
+        again = place.waiting(place.asker)
+        screen.keys("g")
+        screen.choose("asker")
+        screen.until(again)
+        with held(place):
+            screen.decide("n")
+            screen.until("your answer is on its way")
+            screen.keys("q")
+            text = screen.until("your answer to %s is on its way" % again, "code=0")
+        t.ok("who-leaves-is-told-and-the-answer-counts", wait_for(lambda: place.info(place.asker)["approvals"] == [], LONG, 0.2), text)
     finally:
         screen.close()
         place.down()

@@ -29,8 +29,9 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is written into the record of decisions. Where another program holds that file, the daemon waits for up to a minute,
 /// and then says so: who gives up before would not know whether it counts.
-const RECORDED: [&str; 11] = [
+const RECORDED: [&str; 12] = [
     methods::ApprovalDecide::NAME,
+    methods::ApprovalShown::NAME,
     methods::ApprovalUnlock::NAME,
     methods::DeviceAdmit::NAME,
     methods::DeviceAffirm::NAME,
@@ -105,15 +106,7 @@ impl Client {
     /// Asks and waits for the answer.
     pub fn call<M: Method>(&mut self, params: &M::Params) -> Result<M::Result, ClientError> {
         let asked = self.send::<M>(params)?;
-        let usual = self.timeout;
-        if usual.is_some_and(|usual| usual < RECORD_TIMEOUT) && RECORDED.contains(&M::NAME) {
-            self.answer_within(Some(RECORD_TIMEOUT))?;
-        }
-        let answer = self.answer(asked);
-        if self.timeout != usual {
-            self.answer_within(usual)?;
-        }
-        parse::<M>(&answer?)
+        parse::<M>(&self.answer_of::<M>(asked)?)
     }
 
     /// The same. Whoever waits for longer than `patience` is told by `slow`, once, and waits on.
@@ -130,11 +123,24 @@ impl Client {
         let answer = match soon {
             Err(ClientError::TimedOut(_)) => {
                 slow();
-                self.answer(asked)
+                self.answer_of::<M>(asked)
             }
             soon => soon,
         };
         parse::<M>(&answer?)
+    }
+
+    /// The answer, waited for as long as this method may take.
+    fn answer_of<M: Method>(&mut self, asked: u64) -> Result<Box<RawValue>, ClientError> {
+        let usual = self.timeout;
+        if usual.is_some_and(|usual| usual < RECORD_TIMEOUT) && RECORDED.contains(&M::NAME) {
+            self.answer_within(Some(RECORD_TIMEOUT))?;
+        }
+        let answer = self.answer(asked);
+        if self.timeout != usual {
+            self.answer_within(usual)?;
+        }
+        answer
     }
 
     fn answer(&mut self, asked: u64) -> Result<Box<RawValue>, ClientError> {

@@ -14,6 +14,7 @@ use super::Context;
 use super::approvals::{Tty, follow, from_words, in_words, questions, told, with_instance};
 use super::confirmed::confirmed;
 use super::connect::Reached;
+use super::recorded::recorded;
 use super::session::InPlace;
 use crate::output::{CommandError, Kind, Paint, Screen, visible};
 use crate::request::{Row, full_text};
@@ -74,13 +75,13 @@ impl Approve {
             _ => Verdict::Once,
         };
         let shown = ShownParams { id: info.id.clone(), surface: "approve".into() };
-        reached.client.call::<methods::ApprovalShown>(&shown)?;
+        recorded::<methods::ApprovalShown>(&context.screen, &mut reached.client, &shown)?;
         if !is_yes(&context.screen, &tty, &mut reached, &info, verdict, answers.as_ref())? {
             return Err(CommandError::failed(format!("{} not approved; it is still waiting", info.id))
                 .hint(format!("to deny it: ostler deny {}", info.id)));
         }
-        let decided =
-            reached.client.call::<methods::ApprovalDecide>(&DecideParams { answers, ..decision(&info, verdict) })?;
+        let choice = DecideParams { answers, ..decision(&info, verdict) };
+        let decided = recorded::<methods::ApprovalDecide>(&context.screen, &mut reached.client, &choice)?;
         let ended = follow(&mut reached.client, &tty, &decided)?;
         if context.json() {
             context.screen.value(&with_instance(&reached.found.name, &ended))?;

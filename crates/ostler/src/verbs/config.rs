@@ -12,6 +12,7 @@ use super::Context;
 use super::approvals::Tty;
 use super::confirmed::confirmed;
 use super::connect::Reached;
+use super::recorded::recorded;
 use crate::config::{Config, KEYS, Origin};
 use crate::output::{Align, CommandError, Kind, Paint, Table, visible};
 use crate::request::Row;
@@ -153,7 +154,7 @@ fn confirm(context: &Context, setting: &str) -> Result<ExitCode, CommandError> {
             )));
         }
     }
-    reached.client.call::<methods::SettingConfirm>(&one)?;
+    recorded::<methods::SettingConfirm>(&context.screen, &mut reached.client, &one)?;
     let flag = crate::instances::flag(&status.instance);
     if context.json() {
         context.screen.value(&one)?;

@@ -7,6 +7,7 @@ use ostler_api::{DecideParams, Verdict, methods};
 
 use super::Context;
 use super::approvals::{told, with_instance};
+use super::recorded::recorded;
 use crate::output::{CommandError, visible};
 
 /// Deny a request
@@ -45,7 +46,7 @@ impl Deny {
             relays: false,
             signed: None,
         };
-        let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
+        let info = recorded::<methods::ApprovalDecide>(&context.screen, &mut reached.client, &params)?;
         if context.json() {
             context.screen.value(&with_instance(&reached.found.name, &info))?;
         } else {

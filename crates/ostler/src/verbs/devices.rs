@@ -12,6 +12,7 @@ use super::affirm::{self, Suspended};
 use super::approvals::with_instance;
 use super::connect::Reached;
 use super::offer::allowed;
+use super::recorded::recorded;
 use crate::output::{Align, CommandError, Kind, Paint, Table, ago, by_name};
 use crate::request::Row;
 
@@ -182,7 +183,7 @@ fn revoke(context: &Context, name: &str) -> Result<ExitCode, CommandError> {
     };
     if let Some(instance) = reached.iter_mut().find(|one| one.found.name == *instance) {
         let params = DeviceRevokeParams { device: Some(device.id.clone()), all: false };
-        instance.client.call::<methods::DeviceRevoke>(&params)?;
+        recorded::<methods::DeviceRevoke>(&context.screen, &mut instance.client, &params)?;
     }
     if context.json() {
         context.screen.value(&serde_json::json!({ "revoked": device.name }))?;
@@ -196,7 +197,7 @@ fn revoke_all(context: &Context) -> Result<ExitCode, CommandError> {
     let mut revoked = 0;
     for mut instance in context.reach_all_deciding()? {
         let params = DeviceRevokeParams { device: None, all: true };
-        revoked += instance.client.call::<methods::DeviceRevoke>(&params)?.revoked;
+        revoked += recorded::<methods::DeviceRevoke>(&context.screen, &mut instance.client, &params)?.revoked;
     }
     if context.json() {
         context.screen.value(&serde_json::json!({ "revoked": revoked }))?;

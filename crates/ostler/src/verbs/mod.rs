@@ -46,6 +46,7 @@ mod offer;
 mod pair;
 mod prune;
 mod ps;
+mod recorded;
 mod restart;
 mod resume;
 mod rules;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::Context;
 use super::approvals::with_instance;
 use super::connect::Reached;
+use super::recorded::recorded;
 use crate::config::parse_duration;
 use crate::output::{Align, CommandError, Kind, Paint, Table, ago, by_name, visible};
 
@@ -189,7 +190,7 @@ impl Add {
             workspace: self.workspace.map(|dir| absolute(&dir)).transpose()?,
             expires_in,
         };
-        let rule = reached.client.call::<methods::RuleAdd>(&params)?;
+        let rule = recorded::<methods::RuleAdd>(&context.screen, &mut reached.client, &params)?;
         if let Some(id) = self.session.filter(|_| !context.json())
             && reached.client.call::<methods::SessionGet>(&SessionIdParams { id: id.clone() }).is_err()
         {
@@ -259,7 +260,8 @@ fn revoke(context: &Context, name: &str) -> Result<ExitCode, CommandError> {
         }
     };
     if let Some(instance) = reached.iter_mut().find(|one| one.found.name == *instance) {
-        instance.client.call::<methods::RuleRevoke>(&RuleNameParams { name: rule.name.clone() })?;
+        let params = RuleNameParams { name: rule.name.clone() };
+        recorded::<methods::RuleRevoke>(&context.screen, &mut instance.client, &params)?;
     }
     if context.json() {
         context.screen.value(&serde_json::json!({ "revoked": rule.name }))?;

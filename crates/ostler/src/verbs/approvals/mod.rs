@@ -21,7 +21,7 @@ use crate::output::{CommandError, Kind, has_cursor, visible};
 
 pub(super) use list::with_instance;
 pub(super) use questions::{Answering, Step, from_words, in_words, questions};
-pub(super) use relay::{follow, has_terminal};
+pub(super) use relay::{begun, follow, has_terminal};
 pub(super) use told::told;
 pub(super) use tty::{Raw, Tty};
 

@@ -42,7 +42,7 @@ pub(in crate::verbs) fn follow(
     info: &ApprovalInfo,
 ) -> Result<ApprovalInfo, CommandError> {
     if !has_terminal(info) {
-        return wait(client, &info.id, |info| info.state != ApprovalState::Accepted);
+        return begun(client, &info.id);
     }
     let raw = tty.raw()?;
     let over = relay(client, tty, &info.id);
@@ -51,6 +51,11 @@ pub(in crate::verbs) fn follow(
         true => wait(client, &info.id, is_over),
         false => wait(client, &info.id, |_| true),
     }
+}
+
+/// The request once it is carried out, or as it is when nobody does that.
+pub(in crate::verbs) fn begun(client: &mut Client, id: &str) -> Result<ApprovalInfo, CommandError> {
+    wait(client, id, |info| info.state != ApprovalState::Accepted)
 }
 
 /// Whether it may ask for a password once it runs.

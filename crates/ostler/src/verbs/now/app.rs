@@ -6,8 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalState, DecideParams, HostedListParams, HostedSection, PromptParams,
-    ShownParams, Verdict, methods,
+    ApprovalIdParams, ApprovalInfo, ApprovalState, HostedListParams, HostedSection, PromptParams, Verdict, methods,
 };
 use ostler_hooks::fault;
 use ratatui::Terminal;
@@ -15,6 +14,7 @@ use ratatui::backend::CrosstermBackend;
 
 use super::changes::Looking;
 use super::draw::{Canvas, draw};
+use super::errands::{Done, Errand, Errands, Outcome};
 use super::feed::{Feed, News};
 use super::frames::Frames;
 use super::inbox::{Decide, Standing, Which};
@@ -29,17 +29,21 @@ use crate::output::{Called, CommandError, Paint, visible};
 use crate::request::Row;
 use crate::verbs::Context;
 use crate::verbs::agents_here;
-use crate::verbs::approvals::{Raw, Tty, follow, has_terminal, told};
+use crate::verbs::approvals::{Raw, Tty, follow, told};
 use crate::verbs::bells;
 use crate::verbs::connect::Reached;
 use crate::verbs::listing::hosted;
 use crate::verbs::new::New;
+use crate::verbs::recorded::BUSY;
 use crate::verbs::stream::see_end;
 
 /// How soon news and the passing of time are seen.
 const TICK: Duration = Duration::from_millis(50);
 /// An instance that has not come back by then has ended.
 const GONE_AFTER: Duration = Duration::from_secs(10);
+
+/// What there is to say while a record is busy.
+const ON_ITS_WAY: &str = "your answer is on its way";
 
 /// As many last lines as a daemon gives.
 const LINES: u32 = 64;
@@ -52,6 +56,7 @@ struct App<'a> {
     state: State,
     canvas: Canvas,
     shown: HashSet<Which>,
+    errands: Errands,
     /// When an instance was seen last.
     seen: HashMap<String, Instant>,
     looking: Option<Looking>,
@@ -71,7 +76,7 @@ pub(super) fn run(context: &Context, tty: Tty, notice: &str) -> Result<ExitCode,
     notice.clone_into(&mut state.inbox.notice);
     let canvas = Canvas::new(context.screen.has_colour());
     let (shown, seen) = (HashSet::new(), HashMap::new());
-    App { context, tty, state, canvas, shown, seen, looking: None }.run()
+    App { context, tty, state, canvas, shown, errands: Errands::new(), seen, looking: None }.run()
 }
 
 impl App<'_> {
@@ -82,6 +87,7 @@ impl App<'_> {
         let mut buffer = [0; 256];
         loop {
             self.listen(&mut feed);
+            self.settle(&mut full)?;
             let Some((_, screen)) = &mut full else { return Ok(ExitCode::SUCCESS) };
             self.picture(screen)?;
             let typed = self.tty.typed(TICK);
@@ -114,6 +120,8 @@ impl App<'_> {
                 }
                 let next = self.act(act, &mut full)?;
                 if let Next::Leaves = next {
+                    drop(full);
+                    self.leave();
                     return Ok(ExitCode::SUCCESS);
                 }
                 if full.is_none() {
@@ -152,10 +160,8 @@ impl App<'_> {
                 return Ok(Next::Anew);
             }
             Act::Decide(decided) => {
-                if let Some((reached, info)) = self.decide(&decided) {
-                    *full = None;
-                    self.follow(&decided.which, reached, &info);
-                }
+                self.decide(decided);
+                self.settle(full)?;
                 return Ok(Next::Anew);
             }
             Act::Changes { title, folder, began } => {
@@ -303,16 +309,19 @@ impl App<'_> {
         break_down();
         let first = sight.as_ref().map(|sight| sight.which.clone()).filter(|which| !self.shown.contains(which));
         if let Some(which) = first {
-            let params = ShownParams { id: which.id.clone(), surface: "inbox".into() };
-            let told = self.reach(&which).and_then(|mut reached| {
-                reached.client.call::<methods::ApprovalShown>(&params).map_err(CommandError::from)
-            });
-            if let Err(error) = told {
-                self.state.inbox.notice = error.message;
+            let reached = self.reach(&which);
+            let errand = Errand::Shown(which.clone());
+            match reached.map(|reached| self.errands.begin(errand, reached, Instant::now())) {
+                Ok(true) => drop(self.shown.insert(which)),
+                // There is no room: the next picture tries again.
+                Ok(false) => {}
+                Err(error) => {
+                    self.state.inbox.notice = error.message;
+                    self.shown.insert(which);
+                }
             }
-            self.shown.insert(which);
         }
-        // What was typed while the daemon was told is read next, and comes too soon.
+        // What was typed while the daemon was reached is read next, and comes too soon.
         self.state.inbox.drawn(sight, Instant::now());
         Ok(())
     }
@@ -328,55 +337,88 @@ impl App<'_> {
         Ok(reached.client.call::<methods::ApprovalGet>(&ApprovalIdParams { id: which.id.clone() })?)
     }
 
-    /// Decides; gives back what must be followed on a terminal.
-    fn decide(&mut self, decided: &Decide) -> Option<(Reached, ApprovalInfo)> {
-        let Decide { which, hash, verdict, message, interrupt, answers } = decided.clone();
-        let params = DecideParams {
-            id: which.id.clone(),
-            hash,
-            verdict,
-            message,
-            interrupt,
-            input: None,
-            answers,
-            relays: true,
-            signed: None,
-        };
-        let told_of = self.reach(&which).and_then(|mut reached| {
+    /// Hands a decision over.
+    fn decide(&mut self, decided: Decide) {
+        if self.errands.decides(&decided.which) {
+            self.state.inbox.notice = ON_ITS_WAY.into();
+            return;
+        }
+        let reached = self.reach(&decided.which).and_then(|reached| {
             self.tty.alone(&reached.client)?;
-            let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
-            Ok((reached, info))
+            Ok(reached)
         });
-        let inbox = &mut self.state.inbox;
-        match told_of {
-            Ok((_, info)) if verdict == Verdict::Deny => inbox.over(&which, told(&info)),
-            Ok((reached, info)) if has_terminal(&info) => return Some((reached, info)),
-            Ok((reached, info)) => {
-                self.follow(&which, reached, &info);
-                match verdict {
-                    Verdict::Session => {
-                        self.state.inbox.notice = "not asked again in this session (see: ostler rules)".into();
-                    }
-                    Verdict::Always => {
-                        self.state.inbox.notice = "not asked again for 30 days (see: ostler rules)".into();
-                    }
-                    _ => {}
+        match reached {
+            Ok(reached) => {
+                let which = decided.which.clone();
+                match self.errands.begin(Errand::Decide(decided), reached, Instant::now()) {
+                    true => self.errands.wait_for(&which),
+                    false => self.state.inbox.notice = BUSY.into(),
                 }
             }
-            Err(error) => match self.look(&which) {
-                Ok(info) if info.state != ApprovalState::Pending => self.state.inbox.over(&which, error.message),
-                _ => self.state.inbox.notice = error.message,
-            },
+            Err(error) => self.refused(&decided.which, error),
         }
-        None
     }
 
+    /// What came of what was handed over.
+    fn settle(&mut self, full: &mut Option<(Raw, Screen)>) -> Result<(), CommandError> {
+        for done in self.errands.take() {
+            match done {
+                Done::Recorded(_) | Done::Shown(_, Ok(())) => {}
+                Done::Shown(_, Err(error)) => self.state.inbox.notice = error.message,
+                Done::Decided(decided, Err(error)) => self.refused(&decided.which, error),
+                Done::Decided(decided, Ok(Outcome::Told(how))) => {
+                    self.state.inbox.over(&decided.which, how);
+                    let notice = match decided.verdict {
+                        Verdict::Session => "not asked again in this session (see: ostler rules)",
+                        Verdict::Always => "not asked again for 30 days (see: ostler rules)",
+                        _ => continue,
+                    };
+                    self.state.inbox.notice = notice.into();
+                }
+                Done::Decided(decided, Ok(Outcome::Terminal(running))) => {
+                    let (reached, info) = *running;
+                    *full = None;
+                    self.follow(&decided.which, reached, &info);
+                    *full = Some(self.enter()?);
+                    // What was typed meanwhile was not meant for what is shown now.
+                    self.tty.forget_typed()?;
+                }
+            }
+            self.state.refresh();
+        }
+        self.state.busy = self.errands.is_busy(Instant::now());
+        let notice = &mut self.state.inbox.notice;
+        match self.state.busy && self.errands.unrecorded().is_some() {
+            true if notice.is_empty() => ON_ITS_WAY.clone_into(notice),
+            false if notice == ON_ITS_WAY => notice.clear(),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A decision does not count, and this is why.
+    fn refused(&mut self, which: &Which, error: CommandError) {
+        match self.look(which) {
+            Ok(info) if info.state != ApprovalState::Pending => self.state.inbox.over(which, error.message),
+            _ => self.state.inbox.notice = error.message,
+        }
+    }
+
+    /// Says what nobody will see the end of.
+    fn leave(&self) {
+        if let Some(which) = self.errands.unrecorded() {
+            let id = &which.id;
+            let note =
+                format!("ostler: your answer to {id} is on its way; what came of it: ostler approvals --list --all");
+            self.context.screen.note(&note);
+        }
+    }
+
+    /// The terminal of an approved command.
     fn follow(&mut self, which: &Which, mut reached: Reached, info: &ApprovalInfo) {
         let head = format!("\r\napproved {}: now in its terminal; Ctrl-] to come back\r\n", info.id);
-        if has_terminal(info) {
-            // If even that cannot be written, the next picture fails and says so.
-            let _ = self.tty.write(head.as_bytes());
-        }
+        // If even that cannot be written, the next picture fails and says so.
+        let _ = self.tty.write(head.as_bytes());
         let how = match follow(&mut reached.client, &self.tty, info) {
             Ok(info) => told(&info),
             Err(error) => format!("approved; {}", error.message),

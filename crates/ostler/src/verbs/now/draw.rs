@@ -17,6 +17,7 @@ use super::state::{State, View};
 use crate::config::show_duration;
 use crate::output::{CommandError, Paint, spelled, visible};
 use crate::request::{self, NARROWEST};
+use crate::verbs::recorded::BUSY;
 
 /// Below this there is no room for a request beside its frame.
 const LOWEST: u16 = 12;
@@ -149,6 +150,7 @@ fn title_line(state: &State, canvas: &Canvas, width: usize) -> Line<'static> {
     let filter = match (&state.view, state.filter.is_empty()) {
         (View::Filter, _) => Some((format!("/{}_", visible(&state.filter)), Paint::Warn)),
         (_, false) => Some((format!("/{}  (Esc: all)", visible(&state.filter)), Paint::Warn)),
+        _ if state.busy => Some((BUSY.to_owned(), Paint::Warn)),
         _ if state.suspended.values().any(|(_, locked)| *locked) => {
             Some(("locked: ostler approvals --unlock".to_owned(), Paint::Bad))
         }

@@ -184,3 +184,13 @@ fn a_list_that_is_longer_than_its_place_says_how_much_more_there_is() {
     shown.draw();
     assert!(shown.text().lines().any(|line| line.starts_with("> p39")), "{}", shown.text());
 }
+
+#[test]
+fn a_record_that_is_busy_is_told_at_the_usual_width_and_hides_no_question() {
+    let mut shown = Shown::new(80, 40, vec![sample("a1", &[&["true"]])]);
+    shown.state.busy = true;
+    shown.draw();
+    let text = shown.text();
+    assert!(text.lines().next().is_some_and(|title| title.contains(BUSY)), "{text}");
+    assert!(shown.state.inbox.notice.is_empty());
+}

@@ -6,6 +6,7 @@ mod app;
 mod changes;
 mod detail;
 mod draw;
+mod errands;
 mod feed;
 mod frames;
 mod inbox;

@@ -65,6 +65,8 @@ pub(super) struct State {
     pub(super) lines: Option<(Which, Vec<String>)>,
     /// How many rules of each instance wait to be affirmed, and whether nobody can decide there.
     pub(super) suspended: BTreeMap<String, (u64, bool)>,
+    /// A record of decisions takes nothing at the moment.
+    pub(super) busy: bool,
     /// How many instances live, and since when none does.
     pub(super) living: usize,
     none_since: Option<Instant>,
@@ -84,6 +86,7 @@ impl State {
             chosen: false,
             lines: None,
             suspended: Default::default(),
+            busy: false,
             living: 0,
             none_since: None,
             fresh: true,

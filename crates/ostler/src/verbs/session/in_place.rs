@@ -16,6 +16,7 @@ use crate::verbs::approvals::{Tty, follow, from_words, questions, told};
 use crate::verbs::approve::{decision, still_waits};
 use crate::verbs::confirmed::{key, put};
 use crate::verbs::connect::Reached;
+use crate::verbs::recorded::recorded;
 use crate::verbs::stream::stop;
 
 /// Short enough for one line of a usual terminal.
@@ -96,7 +97,7 @@ impl<'a> InPlace<'a> {
         let put = self.put(tty, &mut reached, &info);
         match put {
             Ok(Ok(Some(choice))) => {
-                let decided = reached.client.call::<methods::ApprovalDecide>(&choice);
+                let decided = recorded::<methods::ApprovalDecide>(&self.context.screen, &mut reached.client, &choice);
                 match decided.map_err(CommandError::from).and_then(|done| follow(&mut reached.client, tty, &done)) {
                     Ok(_) => {}
                     // Somebody else was first, or the daemon says why not.
@@ -135,7 +136,7 @@ impl<'a> InPlace<'a> {
     /// Shows all of it and takes a key.
     fn put(&self, tty: &Tty, reached: &mut Reached, info: &ApprovalInfo) -> Result<Result<Choice, Gone>, CommandError> {
         let shown = ShownParams { id: info.id.clone(), surface: "session".into() };
-        reached.client.call::<methods::ApprovalShown>(&shown)?;
+        recorded::<methods::ApprovalShown>(&self.context.screen, &mut reached.client, &shown)?;
         let is_question = info.kind == ApprovalKind::Question;
         let choices = at_once(info);
         let mut rows = full_text(&reached.found.name, info);
