@@ -31,6 +31,7 @@ use args::Args;
 
 const HELP: &str = "\
 usage: bench [--quick] [--pairs N] [--rows NAME,..] [--bin PATH]   the table
+       bench --beside PATH [--quick] [--pairs N] [--rows spawn,stream] [--bin PATH]   two programs by turns
        bench crash --kills N --seed S [--bin PATH] [--keep-dir]    the crash battery
        bench approvals --runs N --kills K --seed S [--bin PATH]    decisions, racing and killed
        bench sessions --kills K --seed S [--bin PATH]              conversations, killed

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::Bench;
 use crate::instance::TOKEN;
 use crate::lines::{Lines, Seen};
-use crate::measure::{CpuMeter, Sample, pairs, profile};
+use crate::measure::{CpuMeter, Pairs, Sample, pairs, profile};
 use crate::running::Running;
 use crate::table::{Row, Target};
 use crate::wire;
@@ -22,21 +22,38 @@ use crate::wire;
 /// The limit: one call instead of a protocol, no journal, nobody else to be told.
 const LIMIT: &str = include_str!("../raw/spawn.c");
 
+/// How many at a time, how many in all, and in a quick look.
+const SIZES: [(u64, u64, u64); 2] = [(1, 400, 100), (16, 1500, 300)];
+
 pub(crate) fn rows(bench: &Bench) -> Result<()> {
     let running = Running::start(&bench.bin, "spawn")?;
     let mut raw = Raw::start(running.instance.dir())?;
     let mut ours = Ours::connect(&running)?;
-    for (window, count, target) in [(1, bench.size(400, 100), 0.7), (16, bench.size(1500, 300), 0.85)] {
+    for ((window, full, quick), target) in SIZES.into_iter().zip([0.7, 0.85]) {
+        let count = bench.size(full, quick);
         let measured = pairs(bench.pairs, || raw.sample(count, window), || ours.sample(count, window))?;
         let targets = vec![Target::ratio_at_least(measured.ratio, target)];
-        bench.show(
-            Row::paired(format!("spawn + exit, {window} at a time"), "/s", measured, targets)
-                .cpu(" ms")
-                .against("a C loop of posix_spawn with three pipes, and wait; CPU is keeper and daemon, or that loop")
-                .profile(profile(running.pid())),
-        );
+        let against = "a C loop of posix_spawn with three pipes, and wait; CPU is keeper and daemon, or that loop";
+        bench.show(row(window, measured, targets, &running).against(against));
     }
     Ok(())
+}
+
+/// The same against another program.
+pub(super) fn beside(bench: &Bench) -> Result<()> {
+    let (running, other) = (Running::start(&bench.bin, "spawn")?, Running::start(bench.other()?, "beside")?);
+    let (mut ours, mut theirs) = (Ours::connect(&running)?, Ours::connect(&other)?);
+    for (window, full, quick) in SIZES {
+        let count = bench.size(full, quick);
+        let measured = pairs(bench.pairs, || theirs.sample(count, window), || ours.sample(count, window))?;
+        bench.show(row(window, measured, super::no_slower(&measured), &running));
+    }
+    Ok(())
+}
+
+fn row(window: u64, measured: Pairs, targets: Vec<Target>, running: &Running) -> Row {
+    let name = format!("spawn + exit, {window} at a time");
+    Row::paired(name, "/s", measured, targets).cpu(" ms").profile(profile(running.pid()))
 }
 
 fn sample(count: u64, started: Instant, meters: &[CpuMeter]) -> Result<Sample> {

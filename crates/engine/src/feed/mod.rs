@@ -62,12 +62,18 @@ struct FeedInner {
     stands: Mutex<HashMap<PathBuf, GitStands>>,
 }
 
+/// Not in the program that a measurement puts beside this one: what is noted there costs nothing, and nobody is told.
+const TELLS: bool = !cfg!(feature = "feedless");
+
 /// Workspaces of which that is remembered.
 const STANDS_MAX: usize = 1024;
 
 impl Feed {
     /// A session's record of this number says this.
     pub(crate) fn session(&self, id: &str, record: u64, said: &[Said]) {
+        if !TELLS {
+            return;
+        }
         let what = What::Said(Kind::of_record(said));
         self.note(Source::Session(id.to_owned()), record, what);
     }
@@ -85,7 +91,7 @@ impl Feed {
 
     fn process(&self, process: &Process, at: u64) {
         // A runner that nobody has told to go is as good as not there.
-        if !process.is_waiting() {
+        if TELLS && !process.is_waiting() {
             let what = What::Process(process.about().session.clone());
             self.note(Source::Process(process.id().to_owned()), at, what);
         }
@@ -94,7 +100,7 @@ impl Feed {
     /// The audit has entries with these numbers. `publish` has everybody see them: before the feed tells of them, so that who is
     /// told finds them, and so that what follows from them comes later.
     pub(crate) fn audit<T>(&self, entries: Vec<(u64, Noted)>, publish: impl FnOnce() -> T) -> T {
-        let time_ns = now_ns();
+        let (time_ns, entries) = (now_ns(), if TELLS { entries } else { Vec::new() });
         let news = |(at, noted)| News { source: Source::Audit, at, time_ns, what: What::Noted(noted) };
         self.shared.pending.add_all(entries.into_iter().map(news), publish)
     }
@@ -137,12 +143,17 @@ impl Feed {
 
     /// Where a session or process works.
     pub(crate) fn is_at(&self, id: &str, place: &Path) {
+        if !TELLS {
+            return;
+        }
         self.shared.places.write().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), place.to_owned());
     }
 
     /// Never waits for a disk.
     fn note(&self, source: Source, at: u64, what: What) {
-        self.shared.pending.add(News { source, at, time_ns: now_ns(), what });
+        if TELLS {
+            self.shared.pending.add(News { source, at, time_ns: now_ns(), what });
+        }
     }
 
     /// Begins to write: what the sources have and the feed has not comes first, then what was noted since. `found` says how far
