@@ -149,7 +149,8 @@ mod tests {
 
     #[test]
     fn those_of_the_audit_are_all_of_its_words() {
-        let of_audit = |kind: &&FeedKind| ["approval", "device", "audit"].iter().any(|word| kind.as_str().starts_with(word));
+        let of_audit =
+            |kind: &&FeedKind| ["approval", "device", "audit"].iter().any(|word| kind.as_str().starts_with(word));
         assert_eq!(FeedKind::AUDIT.to_vec(), FeedKind::ALL.iter().filter(of_audit).copied().collect::<Vec<_>>());
     }
 

@@ -1,12 +1,10 @@
 //! `approval.*`: what waits for a person, and the decision. Who may decide is the engine's to say; here it is only asked.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
-    ApprovalIdParams, ApprovalInfo, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo,
-    DecideParams, Empty, ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp,
-    Unlock, Verdict,
+    ApprovalIdParams, ApprovalInfo, ApprovalList, ApprovalListParams, ApprovalState, AskerInfo, DecideParams, Empty,
+    ErrorKind, HistoryDiff, RpcError, ShownParams, TerminalOutput, TerminalParams, Timestamp, Unlock, Verdict,
 };
 use ostler_door_rpc::{decode_base64, push_base64};
 use ostler_engine::access::device::Right;

@@ -1,13 +1,12 @@
 //! `device.*`: pairing and the list of devices. Who may is the engine's to say; here it is only asked.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
     DeviceAffirmParams, DeviceInfo, DeviceList, DeviceNames, DeviceOfferParams, DeviceOffered, DeviceOffers,
-    DeviceOffersParams, DeviceRevokeParams, DeviceRevoked, DeviceTailnet, DeviceTailnetParams, DeviceTroubleParams,
-    Empty, ErrorKind, OfferInfo, OfferParams, OfferState, RpcError, TailnetInfo, Timestamp,
+    DeviceRevokeParams, DeviceRevoked, DeviceTailnet, DeviceTailnetParams, DeviceTroubleParams, Empty, ErrorKind,
+    OfferInfo, OfferParams, OfferState, RpcError, TailnetInfo, Timestamp,
 };
 use ostler_engine::access::device::{Asks, HeldDevice, Lifetimes, OfferView, Preset, Rights, Standing, Tailnet, Terms};
 use ostler_engine::{Engine, MayWait, Target};

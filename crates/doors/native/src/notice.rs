@@ -1,6 +1,5 @@
 //! `notice.*`: what somebody was told, and where devices want to be told. When, and whether at all, the engine says.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ostler_api::{
