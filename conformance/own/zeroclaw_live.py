@@ -60,6 +60,51 @@ def live(t):
         t.eq("who-answered-is-not-told-that-it-was-answered", after.count("approval_request"), 0)
 
 
+def comes_back(d, session):
+    """What zerocode does on its own after its connection broke in a turn: the client, and what it heard and read."""
+    c = d.client(tui_id="tui_0badcafe")
+    come(c, session)
+    c.ok("session/messages", {"session_id": session})
+    code = c.code("session/cancel", {"session_id": session})
+    state = c.ok("session/state", {"session_id": session})
+    read = c.ok("session/messages", {"session_id": session})["messages"]
+    said = " ".join(m["content"] for m in read if (m["role"], m["kind"]) == ("assistant", "message"))
+    return c, code, (state["state"], state["turn_id"]), said
+
+
+@area("zeroclaw-comes-back")
+def comes_back_to_it(t):
+    numbers = lambda text: [int(word) for word in text.split() if word.isdigit()]
+    with Daemon(t) as d:
+        first = d.client()
+        s = first.new(cwd=d.work)
+        first.prompt(s, "SLOW:15 ASK SLOW:10")
+        first.until("agent_message_chunk", 4)
+        d.restart(signal.SIGKILL)
+        c, code, state, said = comes_back(d, s)
+        t.eq("who-comes-back-does-not-stop-the-turn-by-that", (code, d.client().ok("session/state", {"session_id": s})["state"]), (-32000, "running"))
+        t.eq("and-hears-that-nothing-runs", state, ("idle", None))
+        c.told.clear()
+        for _ in range(2):
+            c.ok("session/git_branch", {"session_id": s})
+        rid = c.until("approval_request")["request_id"]
+        t.eq("it-has-read-what-was-said-and-is-told-the-rest", numbers(said + " " + c.text()), list(range(1, 16)))
+        c.told.clear()
+        c.ok("session/approve", {"session_id": s, "request_id": rid, "decision": "allow_once"})
+        c.until("turn_complete")
+        t.ok("also-after-its-answer", numbers(c.text()) == list(range(1, 11)) and kinds(c).count("tool_result") == 1, c.told)
+        first = d.client()
+        first.prompt(s, "SLOW:3000")
+        first.until("agent_message_chunk", 2)
+        c, code, state, said = comes_back(d, s)
+        t.eq("what-it-stops-then-is-stopped", c.ok("session/cancel", {"session_id": s})["cancelled"], True)
+        t.eq("for-who-prompted-it-too", first.until("turn_complete")["outcome"], "cancelled")
+        i = c.prompt(s, "SLOW:3000 mine")
+        c.until("agent_message_chunk", 2)
+        t.eq("its-own-turn-it-stops-at-once", c.ok("session/cancel", {"session_id": s})["cancelled"], True)
+        c.reply(i)
+
+
 @area("zeroclaw-elsewhere")
 def elsewhere(t):
     with Daemon(t) as d:

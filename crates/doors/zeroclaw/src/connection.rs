@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_door_rpc::{Flow, Head, Later, Outbox, RpcError, Session};
@@ -14,6 +15,7 @@ use tokio::sync::{Notify, Semaphore, oneshot};
 use crate::elicit::{Elicit, Next};
 use crate::error;
 use crate::frame::{self, Frame, reply};
+use crate::returning::Returning;
 use crate::turn::{Turn, Want};
 use crate::update::{Summary, Updates};
 use crate::who::Who;
@@ -49,8 +51,11 @@ pub(crate) struct Shown {
 struct Followed {
     /// The prompt's number in its session.
     number: u64,
-    /// The record at which it began, where the client came while it ran and is told all of it.
+    /// The record at which it began, where the client came while it ran and is told all of it; or the one up to which it has
+    /// read what was said.
     began: Option<u64>,
+    /// Which of the connection's watches tells it. One that is no longer named here tells nothing more.
+    watch: u64,
 }
 
 /// What a client has said about itself.
@@ -60,6 +65,8 @@ pub(crate) struct Introduced {
     pub(crate) env: Option<Vec<(OsString, OsString)>>,
     /// It can show a form.
     pub(crate) form: bool,
+    /// It was here before, on a connection that broke.
+    pub(crate) returns: bool,
 }
 
 /// What a connection's requests share.
@@ -72,6 +79,8 @@ pub(crate) struct Conn {
     shown: Mutex<HashMap<String, Shown>>,
     /// By the session's own id. As many as there are places for turns.
     followed: Mutex<HashMap<String, Vec<Followed>>>,
+    watches: AtomicU64,
+    returning: Mutex<Returning>,
     forms: Mutex<Forms>,
     /// Sessions that were opened or prompted here, by their own ids.
     opened: Mutex<HashSet<String>>,
@@ -128,15 +137,32 @@ impl Conn {
         !self.who.is_remote() || self.opened.lock().unwrap_or_else(PoisonError::into_inner).contains(session)
     }
 
-    /// From now on the client is told this turn; `false` if it is already.
-    pub(crate) fn follow(&self, session: &str, number: u64, began: Option<u64>) -> bool {
+    /// From now on the client is told this turn, by the watch with this number; none if it is told already.
+    pub(crate) fn follow(&self, session: &str, number: u64, began: Option<u64>) -> Option<u64> {
         let mut all = self.followed();
         let turns = all.entry(session.to_owned()).or_default();
-        let fresh = turns.iter().all(|turn| turn.number != number);
-        if fresh {
-            turns.push(Followed { number, began });
+        if turns.iter().any(|turn| turn.number == number) {
+            return None;
         }
-        fresh
+        let watch = self.watches.fetch_add(1, Ordering::Relaxed);
+        turns.push(Followed { number, began, watch });
+        Some(watch)
+    }
+
+    fn follows(&self, session: &str, watch: u64) -> bool {
+        self.followed().get(session).is_some_and(|turns| turns.iter().any(|turn| turn.watch == watch))
+    }
+
+    /// The turns to which the client came while they ran are told no further.
+    pub(crate) fn hush(&self, session: &str) {
+        if let Some(turns) = self.followed().get_mut(session) {
+            turns.retain(|turn| turn.began.is_none());
+        }
+    }
+
+    /// What the client does with sessions whose turns it was told before its connection broke.
+    pub(crate) fn returning(&self) -> MutexGuard<'_, Returning> {
+        self.returning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unfollow(&self, session: &str, number: u64) {
@@ -228,6 +254,8 @@ impl Client {
             introduced: Mutex::default(),
             shown: Mutex::default(),
             followed: Mutex::default(),
+            watches: AtomicU64::new(0),
+            returning: Mutex::default(),
             forms: Mutex::default(),
             opened: Mutex::default(),
             greeted: Arc::default(),
@@ -322,6 +350,9 @@ impl Session for Client {
 
     fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
         let mut turn = tag.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.conn.follows(turn.of().0, turn.watch()) {
+            return false;
+        }
         for want in turn.record(head, data, out) {
             match want {
                 Want::Show { approval, asked } => self.conn.show(&self.shared, turn.updates(), &approval, &asked, out),

@@ -13,6 +13,7 @@ mod frame;
 mod history;
 mod methods;
 mod presence;
+mod returning;
 mod spelling;
 mod turn;
 mod update;

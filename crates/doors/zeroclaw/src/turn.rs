@@ -43,6 +43,8 @@ pub(crate) struct Turn {
     /// The session's own id, and the prompt's number in it.
     session: String,
     number: u64,
+    /// By which the connection knows that it still tells.
+    watch: u64,
     story: Story,
     begun: bool,
     over: bool,
@@ -51,6 +53,8 @@ pub(crate) struct Turn {
     /// What the agent has said since it last used a tool.
     answer: String,
     missing: bool,
+    /// Up to this record the client has read what was said: it is told nothing of that but what still waits for it.
+    read: u64,
     /// Up to this record it is told what had been said before it came: in as few words as that takes.
     missed: u64,
     /// What was said up to here, and is not told yet.
@@ -62,11 +66,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// The turn of this prompt. Whoever comes while it runs is told what it missed, up to this record.
+    /// The turn of this prompt, told by this watch. Whoever comes while it runs is told what it missed, up to this record.
     pub(crate) fn new(
         updates: Updates,
         request: Option<Request>,
-        (session, number): (String, u64),
+        (session, number, watch): (String, u64, u64),
         missed: u64,
         place: OwnedSemaphorePermit,
     ) -> Self {
@@ -75,7 +79,9 @@ impl Turn {
             request,
             session,
             number,
+            watch,
             missing: missed > 0,
+            read: 0,
             missed,
             held: None,
             usage: None,
@@ -89,8 +95,18 @@ impl Turn {
         }
     }
 
+    /// For a client that has read what was said up to this record.
+    pub(crate) fn after(self, read: u64) -> Self {
+        Self { read, ..self }
+    }
+
     pub(crate) fn updates(&self) -> &Updates {
         &self.updates
+    }
+
+    /// The watch that tells it.
+    pub(crate) fn watch(&self) -> u64 {
+        self.watch
     }
 
     /// The session's own id, and the prompt's number in it.
@@ -110,6 +126,9 @@ impl Turn {
 
     /// Tells what a record says.
     pub(crate) fn record(&mut self, head: &EventHead, payload: &[u8], out: &mut Vec<u8>) -> Vec<Want> {
+        if head.record <= self.read {
+            return self.pass_over(head, payload);
+        }
         let mut wants = Vec::new();
         if head.record > self.missed {
             self.catch_up(out);
@@ -126,6 +145,22 @@ impl Turn {
             self.catch_up(out);
         }
         self.missing = head.record < self.missed;
+        wants
+    }
+
+    /// Takes note of a record that the client has read, and says nothing.
+    fn pass_over(&mut self, head: &EventHead, payload: &[u8]) -> Vec<Want> {
+        let (mut wants, mut unsaid) = (Vec::new(), Vec::new());
+        self.missing = false;
+        for one in said(head.source, payload) {
+            for piece in self.story.take(one, head.src_end == u64::MAX) {
+                self.piece(piece, &mut wants, &mut unsaid);
+            }
+        }
+        self.end.clear();
+        self.answer.clear();
+        self.missing = head.record < self.missed;
+        wants.retain(|want| matches!(want, Want::Show { .. }));
         wants
     }
 
@@ -254,6 +289,11 @@ impl Turn {
 
     fn completed(&mut self, stop_reason: &str, out: &mut Vec<u8>) {
         let answer = std::mem::take(&mut self.answer);
+        if self.read > 0 && answer.is_empty() {
+            // It has read the answer, and would take the end of a turn without words for one that said nothing.
+            self.over = true;
+            return self.catch_up(out);
+        }
         self.over(Outcome::Completed, &answer, Ok((stop_reason, &answer)), out);
     }
 

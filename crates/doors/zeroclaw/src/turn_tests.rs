@@ -21,13 +21,13 @@ impl TurnUnderTest {
         };
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let request = Some(Request { head, generation });
-        Self { turn: Turn::new(Updates::of("s"), request, ("s1".into(), 2), 0, place), out: Vec::new(), record: 0 }
+        Self { turn: Turn::new(Updates::of("s"), request, ("s1".into(), 2, 0), 0, place), out: Vec::new(), record: 0 }
     }
 
     /// For a client that comes when so many records are there.
     fn come_at(missed: u64) -> Self {
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-        Self { turn: Turn::new(Updates::of("s"), None, ("s1".into(), 2), missed, place), out: Vec::new(), record: 0 }
+        Self { turn: Turn::new(Updates::of("s"), None, ("s1".into(), 2, 0), missed, place), out: Vec::new(), record: 0 }
     }
 
     fn begun() -> Self {
@@ -127,6 +127,34 @@ fn who_comes_to_a_running_turn_is_told_what_it_missed_in_few_words_and_the_rest_
     assert_eq!(told.texts(), ["a b c d ", "live"]);
     assert_eq!(told.kinds().last().map(String::as_str), Some("turn_complete"), "it has asked for nothing");
     assert!(told.turn.is_over());
+}
+
+#[test]
+fn who_has_read_the_beginning_is_told_what_follows_and_no_end_that_says_it_again() {
+    let read_upto = |read: u64| {
+        let mut told = TurnUnderTest::come_at(5);
+        told.turn = told.turn.after(read);
+        told.fact(&Fact::Turn { number: 2 });
+        for text in ["a ", "b ", "c "] {
+            told.event(&delta(text));
+        }
+        told.event(&delta("d "));
+        told
+    };
+    let mut told = read_upto(3);
+    assert_eq!(told.texts(), ["c d "]);
+    told.event(&Event::Text { text: "a b c d e".into() });
+    told.event(&ended(EndReason::Completed));
+    assert_eq!(told.texts(), ["c d ", "e"], "a block that was read in part is known to have been");
+    assert_eq!(told.last()["params"]["content"], "c d e");
+
+    let mut told = read_upto(5);
+    told.event(&ended(EndReason::Completed));
+    assert!(told.out.is_empty() && told.turn.is_over(), "{:?}", told.kinds());
+
+    let mut told = read_upto(9);
+    told.event(&ended(EndReason::Failed));
+    assert!(told.out.is_empty() && told.turn.is_over(), "an end that was read is not told: {:?}", told.kinds());
 }
 
 #[test]

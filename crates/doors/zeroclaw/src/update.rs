@@ -101,7 +101,7 @@ impl Updates {
     /// A request that was shown waits no longer. There is no word for that but the request itself, which takes the place of
     /// the one that is on the screen: whatever is answered to it comes to nothing.
     pub(crate) fn settled(&self, id: &str, title: &str, how: &str, out: &mut Vec<u8>) {
-        let summary = format!("{title}\nNothing is left to decide: {how}. Any of these keys closes this.");
+        let summary = one_line(&format!("{title}: nothing is left to decide. Any of these keys closes this."));
         let update = json!({
             "request_id": id,
             "tool_name": how,
@@ -135,6 +135,11 @@ impl Updates {
     }
 }
 
+/// Clients have five lines for a request, its name and their keys: what has more than one of its own pushes the keys out.
+fn one_line(text: &str) -> String {
+    text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
 /// A request in a few words.
 pub(crate) struct Summary {
     pub(crate) text: String,
@@ -146,8 +151,9 @@ impl Summary {
     pub(crate) fn of(asked: &Asked) -> Self {
         let text = match &asked.input {
             Value::Null => asked.title.clone(),
-            input => format!("{}\n{input}", asked.title),
+            input => format!("{} {input}", asked.title),
         };
+        let text = one_line(&text);
         let shown = cut(&text, SUMMARY_MAX);
         Self { whole: shown == text, text: shown }
     }

@@ -33,14 +33,17 @@ pub(crate) fn initialize(shared: &DoorState, conn: &Conn, params: Map<String, Va
         return Err(error::version(version));
     }
     let fits = |id: &String| !id.is_empty() && id.len() <= NAME_MAX && id.bytes().all(|byte| byte.is_ascii_graphic());
-    let id = match params.tui_id.filter(fits) {
+    // Who names itself got the name from a daemon before.
+    let named = params.tui_id.filter(fits);
+    let returns = named.is_some();
+    let id = match named {
         Some(id) => id,
         None => fresh_id().map_err(super::failed)?,
     };
     let form = params.client_capabilities.as_ref().and_then(|can| can.get("elicitation")).is_some_and(shows_forms);
     // Variables are of another machine there.
     let env = params.env.filter(|_| !conn.who.is_remote()).map(variables);
-    conn.introduce(Introduced { env, form });
+    conn.introduce(Introduced { env, form, returns });
     let (label, transport) = (conn.who.label(), conn.who.transport());
     tracing::info!("zeroclaw door: {id} at {label}");
     shared.presence.introduce(conn.number, Guest { id: id.clone(), label, transport, since: Timestamp::now() });

@@ -1,17 +1,21 @@
 //! What there is, and what was said.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use ostler_api::Timestamp;
-use ostler_door_rpc::RpcError;
+use ostler_door_rpc::{Head, RpcError};
 use ostler_engine::MayWait;
 use ostler_engine::session::{Status, View};
 use ostler_workspace::git;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::session::go_on;
 use super::{About, failed, known, lives, meant};
-use crate::connection::Conn;
+use crate::connection::{Conn, LateReply};
+use crate::frame::reply;
+use crate::returning::Rest;
 use crate::{CHAT, DoorState, history, name_of};
 
 /// Messages that are sent together, unless a client wants fewer.
@@ -60,9 +64,13 @@ fn time(millis: u64) -> String {
     Timestamp::from_millis(millis).to_string()
 }
 
-pub(super) fn state(shared: &DoorState, params: Map<String, Value>) -> Result<Value, RpcError> {
+pub(super) fn state(shared: &DoorState, conn: &Conn, params: Map<String, Value>) -> Result<Value, RpcError> {
     let About { session_id } = meant(params)?;
-    let view = known(shared, &session_id)?.view();
+    let session = known(shared, &session_id)?;
+    if conn.returning().is_spared(session.id()) {
+        return Ok(json!({"session_id": session_id, "state": state_of(Status::Idle), "turn_id": null}));
+    }
+    let view = session.view();
     let turn = view.turn.map(|number| number.to_string());
     Ok(json!({"session_id": session_id, "state": state_of(view.status), "turn_id": turn}))
 }
@@ -96,13 +104,27 @@ pub(super) async fn messages(
     let Messages { session_id, limit, before_index } = meant(params)?;
     let lives = lives(shared, &session_id)?;
     MayWait::run(move |wait| {
-        let all = history::of(wait, &lives, |session| conn.told_from(session)).map_err(failed)?;
+        let spared = lives.last().filter(|session| conn.returning().is_spared(session.id()));
+        let rest = spared.and_then(|session| rest_of(&session.view()));
+        let upto = |session: &str| {
+            rest.map(|rest| rest.upto).filter(|_| lives.last().is_some_and(|last| last.id() == session))
+        };
+        let all =
+            history::of(wait, &lives, |session| conn.told_from(session).or_else(|| upto(session))).map_err(failed)?;
+        if let Some(session) = spared {
+            conn.returning().read(session.id(), rest);
+        }
         let end = before_index.unwrap_or(all.len()).min(all.len());
         let start = page(all.get(..end).unwrap_or_default(), limit.unwrap_or(PAGE).min(PAGE));
         let messages = all.get(start..end).unwrap_or_default();
         Ok(json!({"session_id": session_id, "messages": messages, "total": all.len(), "start": start}))
     })
     .await
+}
+
+/// What follows the messages of a turn that runs.
+fn rest_of(view: &View) -> Option<Rest> {
+    Some(Rest { number: view.turn?, began: view.turn_began?, upto: view.last })
 }
 
 /// Where the page begins that ends here: at least one message, and no more than a line has room for.
@@ -116,19 +138,41 @@ fn page(messages: &[history::Message], limit: usize) -> usize {
     messages.len() - messages.iter().rev().take(limit).take_while(fits).count()
 }
 
-/// Asked for about once a second: only files are read.
-pub(super) async fn git_branch(shared: &Arc<DoorState>, params: Map<String, Value>) -> Result<Value, RpcError> {
-    let About { session_id } = meant(params)?;
-    let workspace = known(shared, &session_id)?.view().workspace;
-    MayWait::run(move |_| {
-        let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
-        Ok(match git::checked_out(&workspace) {
-            Some(git::Head::Branch(branch)) => json!({"branch": text(&branch)}),
-            Some(git::Head::Detached(commit)) => json!({"hash": text(&commit)}),
-            None => json!({}),
+/// Asked for about once a second: only files are read. Who asks again has drawn what it read before, and may be told on.
+pub(super) async fn git_branch(
+    shared: &Arc<DoorState>,
+    conn: &Arc<Conn>,
+    head: Head,
+    params: Map<String, Value>,
+) -> LateReply {
+    let found = async {
+        let About { session_id } = meant(params)?;
+        let workspace = known(shared, &session_id)?.view().workspace;
+        let (shared, conn) = (Arc::clone(shared), Arc::clone(conn));
+        MayWait::run(move |wait| {
+            let drawn = conn.returning().polled(&session_id);
+            let watch = drawn.map(|(id, rest)| go_on(wait, &shared, &conn, &id, rest)).transpose()?.flatten();
+            Ok((branch_of(&workspace), watch))
         })
-    })
-    .await
+        .await
+    };
+    match found.await {
+        Ok((branch, watch)) => {
+            let mut answer = LateReply::reply(reply(&head, Ok(branch)));
+            answer.watch = watch;
+            answer
+        }
+        Err(error) => LateReply::reply(reply(&head, Err(error))),
+    }
+}
+
+fn branch_of(workspace: &Path) -> Value {
+    let text = |name: &std::ffi::OsStr| name.to_string_lossy().into_owned();
+    match git::checked_out(workspace) {
+        Some(git::Head::Branch(branch)) => json!({"branch": text(&branch)}),
+        Some(git::Head::Detached(commit)) => json!({"hash": text(&commit)}),
+        None => json!({}),
+    }
 }
 
 #[cfg(test)]

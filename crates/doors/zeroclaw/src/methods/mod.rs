@@ -102,6 +102,7 @@ pub(crate) async fn call(
     let result = match method {
         Method::SessionPrompt => return session::prompt(shared, conn, head, params).await,
         Method::SessionNew => return session::new(shared, conn, head, params).await,
+        Method::SessionGitBranch => return listing::git_branch(shared, conn, head, params).await,
         Method::Initialize => match conn.who.arrive(shared, &params).await {
             Ok(()) => initialize(shared, conn, params),
             Err(error) => return LateReply::farewell(reply(&head, Err(error))),
@@ -114,8 +115,7 @@ pub(crate) async fn call(
         Method::SessionList => listing::chats(shared).await,
         Method::SessionListCode => listing::code(shared).await,
         Method::SessionMessages => listing::messages(shared, conn, params).await,
-        Method::SessionState => listing::state(shared, params),
-        Method::SessionGitBranch => listing::git_branch(shared, params).await,
+        Method::SessionState => listing::state(shared, conn, params),
         Method::Status => Ok(status::status(shared)),
         Method::Health => Ok(status::health(shared)),
         Method::TuiList => Ok(status::guests(shared)),

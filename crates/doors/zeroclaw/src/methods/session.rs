@@ -19,6 +19,7 @@ use crate::attachments::{self, FileEntry};
 use crate::connection::{Conn, LateReply, Tag};
 use crate::error;
 use crate::frame::reply;
+use crate::returning::Rest;
 use crate::turn::{Request, Turn, WAITED};
 use crate::update::{Outcome, Updates};
 use crate::{CHAT, CODE, DOOR, DoorState, history, name_of};
@@ -29,6 +30,8 @@ const LIVE_MAX: usize = 64;
 const QUEUE_WAIT: Duration = Duration::from_secs(30);
 /// How long closing waits for the agent; clients give up after 5 s.
 const GONE_WITHIN: Duration = Duration::from_secs(4);
+/// What is said where there is nothing to stop.
+const IDLE: &str = "No active turn for this session";
 /// As long as a name may be in any door.
 const NAME_MAX: usize = 128;
 
@@ -92,11 +95,30 @@ fn come_to(
     let (Some(number), Some(began)) = (view.turn, view.turn_began) else { return Ok(None) };
     let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else { return Ok(None) };
     let cursor = session.events(wait, began.saturating_sub(1)).map_err(failed)?;
-    if !conn.follow(session.id(), number, Some(began)) {
-        return Ok(None);
+    let Some(watch) = conn.follow(session.id(), number, Some(began)) else { return Ok(None) };
+    if conn.introduced().is_some_and(|introduced| introduced.returns) {
+        conn.returning().came(session.id());
     }
-    let turn = Turn::new(updates, None, (session.id().to_owned(), number), view.last, place);
+    let turn = Turn::new(updates, None, (session.id().to_owned(), number, watch), view.last, place);
     Ok(Some(Watch::events(session.id().to_owned(), Mutex::new(turn), cursor)))
+}
+
+/// The rest of a turn, for a client that came back to it and has drawn what it read.
+pub(super) fn go_on(
+    wait: &MayWait,
+    shared: &DoorState,
+    conn: &Conn,
+    id: &str,
+    rest: Rest,
+) -> Result<Option<Watch<Tag>>, RpcError> {
+    let Some(session) = shared.engine.sessions().get(id) else { return Ok(None) };
+    let Ok(place) = Arc::clone(&conn.turns).try_acquire_owned() else { return Ok(None) };
+    let cursor = session.events(wait, rest.began.saturating_sub(1)).map_err(failed)?;
+    let Some(watch) = conn.follow(id, rest.number, Some(rest.upto)) else { return Ok(None) };
+    let view = session.view();
+    let of = (id.to_owned(), rest.number, watch);
+    let turn = Turn::new(Updates::of(name_of(&view)), None, of, view.last, place).after(rest.upto);
+    Ok(Some(Watch::events(id.to_owned(), Mutex::new(turn), cursor)))
 }
 
 fn opened(wait: &MayWait, shared: &DoorState, conn: &Conn, params: New) -> Result<(Session, View), RpcError> {
@@ -221,8 +243,9 @@ pub(super) async fn prompt(
         Ok((accepted, cursor)) => {
             wait_only_so_long(&session, accepted);
             conn.open(session.id());
-            conn.follow(session.id(), accepted.number, None);
-            let (of, request) = ((session.id().to_owned(), accepted.number), Request { head, generation });
+            conn.returning().prompted(session.id());
+            let watch = conn.follow(session.id(), accepted.number, None).unwrap_or_default();
+            let (of, request) = ((session.id().to_owned(), accepted.number, watch), Request { head, generation });
             let turn = Mutex::new(Turn::new(updates, Some(request), of, 0, place));
             let mut answer = LateReply::reply(Vec::new());
             answer.watch = Some(Watch::events(session.id().to_owned(), turn, cursor).owed());
@@ -269,10 +292,14 @@ pub(super) async fn cancel(
         // One that is not there is not told apart.
         _ => return Err(error::not_owned()),
     };
+    if conn.returning().spares(session.id()) {
+        conn.hush(session.id());
+        return Err(error::not_found(IDLE));
+    }
     let stopped = MayWait::run(move |wait| session.interrupt(wait, Interrupt::default()).map_err(failed)).await?;
     match stopped.turn {
         true => Ok(json!({"session_id": session_id, "cancelled": true})),
-        false => Err(error::not_found("No active turn for this session")),
+        false => Err(error::not_found(IDLE)),
     }
 }
 
