@@ -16,7 +16,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 LOGS = {"claustrum": ["claustrum"], "sudo-proxy": ["sudo-proxy"], "cdev": ["cdev"], "codecast": ["codecast"], "zeroclaw": ["zeroclaw"], "attacks": ["attacks"], "browser": ["browser"],
-        "own": ["own", "ssh", "netns", "cli", "daily", "ordinary", "demo", "hangup", "screens", "sessions", "approvals", "now", "agents", "self", "sudo-own", "sudo-clients", "cdev-own", "codecast-own", "codecast-client", "zeroclaw-own", "joining", "setup", "web", "page", "notices"]}
+        "own": ["own", "ssh", "netns", "cli", "daily", "ordinary", "demo", "hangup", "screens", "sessions", "approvals", "now", "agents", "self", "sudo-own", "sudo-clients", "cdev-own", "codecast-own", "codecast-client", "zerocode-client", "zeroclaw-own", "joining", "setup", "web", "page", "notices"]}
 # How ./test marks the log of a step that could not run.
 NOT_RUN = "not run here: "
 NAMED = re.compile(r"`(claustrum|sudo-proxy|cdev|codecast|zeroclaw|attacks|browser|own|rust): ([^`]+)`")

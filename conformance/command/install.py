@@ -24,9 +24,10 @@ AGENTS = [
     ("claude", "@anthropic-ai/claude-code", "2.1.325"), ("codex", "@openai/codex", "0.166.0"),
     ("gemini", "@google/gemini-cli", "0.61.0"), ("opencode", "opencode-ai", "1.18.33"),
 ]
-# The head node that our daemon is tried with, and the release whose clients and daemon ours are compared with.
+# The head node and the TUI that our daemon is tried with, and the release whose clients and daemon ours are compared with.
 CODECAST = "0.3.2"
 SUDO_PROXY = "1.2.0"
+ZEROCODE = "0.8.7"
 # Drives the browser that the page is tried in, and what looks for what a screen reader would stumble over.
 PLAYWRIGHT = "1.65.0"
 AXE = ("axe", "axe-core", "4.14.0")
@@ -34,6 +35,8 @@ AXE = ("axe", "axe-core", "4.14.0")
 SCHEMATHESIS = "4.32.5"
 # Knows advisories, which a script cannot; compiled for minutes, so only for --full.
 CARGO_DENY = "0.20.2"
+# For a large program of others that is tried and not measured.
+QUICKLY = {"CARGO_PROFILE_RELEASE_OPT_LEVEL": "0", "CARGO_PROFILE_RELEASE_LTO": "off", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16", "CARGO_PROFILE_RELEASE_DEBUG": "0"}
 
 
 def plan():
@@ -53,6 +56,8 @@ def plan():
         found.append("schemathesis %s from PyPI" % SCHEMATHESIS)
     if not os.path.exists(os.path.join(sudo_proxy_root(), "bin", "sudo-proxy")):
         found.append("sudo-proxy %s from the crate registry, compiled" % SUDO_PROXY)
+    if not os.path.exists(os.path.join(zerocode_root(), "bin", "zerocode")):
+        found.append("zerocode %s from the crate registry, compiled" % ZEROCODE)
     if "--full" in sys.argv and not os.path.exists(cargo_deny()):
         found.append("cargo-deny %s from the crate registry, compiled" % CARGO_DENY)
     return found
@@ -76,6 +81,7 @@ def everything(work):
     good.add(playwright(work))
     good.add(described(work))
     good.add(sudo_proxy(work))
+    good.add(zerocode(work))
     if "--full" in sys.argv and not has_cargo_deny(work):
         compiled(work, "cargo-deny", CARGO_DENY, os.path.join(places.CACHE, "cargo-deny"))
         good.add(Counts() if has_cargo_deny(work) else work.missing("cargo-deny %s could not be installed from the crate registry" % CARGO_DENY))
@@ -235,6 +241,23 @@ def sudo_proxy(work):
     return Counts() if has_sudo_proxy(work) else work.missing("sudo-proxy %s could not be installed from the crate registry" % SUDO_PROXY)
 
 
+def zerocode_root():
+    return os.path.join(places.CACHE, "zerocode-" + ZEROCODE)
+
+
+def has_zerocode(work):
+    program = os.path.join(zerocode_root(), "bin", "zerocode")
+    return os.access(program, os.X_OK) and work.run([program, "--version"]) == 0
+
+
+def zerocode(work):
+    if has_zerocode(work):
+        return Counts()
+    # It waits for keys: a program that is compiled in half the time does as well.
+    compiled(work, "zerocode", ZEROCODE, zerocode_root(), env=QUICKLY)
+    return Counts() if has_zerocode(work) else work.missing("zerocode %s could not be installed from the crate registry" % ZEROCODE)
+
+
 def cargo_deny():
     return os.path.join(places.CACHE, "cargo-deny", "bin", "cargo-deny")
 
@@ -243,8 +266,8 @@ def has_cargo_deny(work):
     return os.access(cargo_deny(), os.X_OK) and work.run([cargo_deny(), "--version"]) == 0
 
 
-def compiled(work, name, version, root, *more):
+def compiled(work, name, version, root, *more, env=None):
     # Its own target folder: nothing of it belongs between our artefacts.
     target = os.path.join(places.CACHE, name + "-target")
-    work.run(["cargo", "install", name, "--version", version, "--locked", *more, "--force", "--root", root, "--target-dir", target])
+    work.run(["cargo", "install", name, "--version", version, "--locked", *more, "--force", "--root", root, "--target-dir", target], env=env)
     shutil.rmtree(target, ignore_errors=True)

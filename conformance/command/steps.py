@@ -39,7 +39,7 @@ def step(name, about, needs=(), quick=False, home=True):
 MINUTES = {
     "install": (0, 30), "fmt": (0.1, 1), "build": (8, 18), "compile": (5, 14), "clippy": (2, 6), "dependencies": (0.1, 2), "unit": (1, 4), "integration": (3, 8),
     "claustrum": (0.7, 4), "own": (2.5, 7), "ssh": (0.3, 2), "netns": (0.1, 2), "cli": (0.3, 3), "daily": (0.4, 3), "ordinary": (0.7, 4), "demo": (0.7, 4), "hangup": (1.3, 5), "screens": (1, 4), "sessions": (0.6, 4), "sudo-proxy": (2, 6),
-    "sudo-own": (0.6, 4), "cdev": (3.5, 8), "cdev-own": (1.5, 5), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "joining": (1.3, 4), "codecast-client": (0.3, 3),
+    "sudo-own": (0.6, 4), "cdev": (3.5, 8), "cdev-own": (1.5, 5), "codecast": (1.2, 4), "codecast-own": (0.5, 4), "zeroclaw": (1.2, 4), "zeroclaw-own": (0.6, 4), "joining": (1.3, 4), "codecast-client": (0.3, 3), "zerocode-client": (1.6, 5),
     "approvals": (0.5, 4), "attacks": (3.5, 8), "web": (0.4, 3), "notices": (0.7, 3), "page": (2.6, 7), "built": (0.3, 3), "browser": (0.5, 3), "now": (1, 4), "sudo-clients": (0.5, 4), "agents": (5, 12), "crash": (0.2, 3), "conversations": (0.2, 3), "decisions": (0.2, 3),
     "setup": (0.5, 3), "package": (0, 3),
     "fuzz": (1.6, 4), "self": (0.3, 2), "coverage": (0.1, 1),
@@ -265,6 +265,13 @@ def codecast_client(work):
     if not install.has_codecast(work):
         return work.missing("codecast %s is not installed; run ./test install" % install.CODECAST)
     return work.own("codecast-client", "--original", install.codecast_root())
+
+
+@step("zerocode-client", "conformance/own: the original TUI in tmux on our daemon: it starts and joins it, every answer, two at once, kills of each", BUILT)
+def zerocode_client(work):
+    if not install.has_zerocode(work):
+        return work.missing("zerocode %s is not installed; run ./test install" % install.ZEROCODE)
+    return work.own("zerocode-client", "--original", install.zerocode_root())
 
 
 @step("setup", "conformance/own: ./install, completions and manual pages, the service under a real user manager, a reboot", BUILT)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Our own black-box checks of the doors, beyond ../claustrum and ../sudo-proxy (same helpers, same output).
 
-  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|cdev|codecast|codecast-client|sudo-clients|web|page|notices|zeroclaw|joining|setup|package] [--filter AREA] [--list]
+  run.py --bin PATH [--suite claustrum|ssh|netns|now|cli|daily|ordinary|demo|hangup|screens|sessions|approvals|self|cdev|codecast|codecast-client|zerocode-client|sudo-clients|web|page|notices|zeroclaw|joining|setup|package] [--filter AREA] [--list]
 
 PATH is the link named `claustrum` that `ostler link DIR` makes."""
 import argparse
@@ -35,6 +35,7 @@ SUITES = {
     "cdev": ["cdev", "cdev_work", "cdev_letter", "cdev_day", "cdev_described"],
     "codecast": ["codecast", "codecast_endings"],
     "codecast-client": ["codecast_client"],
+    "zerocode-client": ["zerocode_client"],
     "sudo-clients": ["sudo_clients", "sudo_host"],
     "sudo-proxy": ["sudo_proxy", "sudo_drawing", "sudo_password"],
     "web": ["web"],
@@ -48,7 +49,7 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", required=True)
     ap.add_argument("--suite", choices=SUITES, default="claustrum")
-    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client), the schemathesis of suite cdev, or what packaging/build made (suite package)")
+    ap.add_argument("--original", default="", help="folder with the original's bin/ (suites sudo-clients, codecast-client, zerocode-client), the schemathesis of suite cdev, or what packaging/build made (suite package)")
     ap.add_argument("--filter", default="", help="run only areas whose name holds this text")
     ap.add_argument("--joined", action="store_true", help="`ostler up` runs beside every sudo-proxy, which joins it (suites sudo-proxy, sudo-clients)")
     ap.add_argument("--list", action="store_true", help="name the areas and run nothing")

@@ -118,7 +118,7 @@ def elsewhere(t):
         other.ok("session/approve", {"session_id": s, "request_id": rid, "decision": "allow_once"})
         settled = c.until("approval_request", 2)
         t.eq("a-box-that-was-answered-elsewhere-is-taken-over", (settled["request_id"], settled["resolved"], settled["timeout_secs"]), (rid, True, 0))
-        t.ok("by-who-answered-it", "answered by" in settled["arguments_summary"], settled)
+        t.ok("by-who-answered-it", "answered by" in settled["tool_name"], settled)
         t.eq("and-decides-nothing", c.ok("session/approve", {"session_id": s, "request_id": rid, "decision": "reject"})["acknowledged"], False)
         t.eq("the-turn-goes-on", c.reply(i)["result"]["stop_reason"], "end_turn")
         t.eq("and-ends-with-its-end", kinds(c)[-1], "turn_complete")
