@@ -13,13 +13,13 @@ use ostler_engine::access::device::Guest;
 use crate::clients::Present;
 use crate::envelope::{self, Message, Request, answer};
 use crate::error::Error;
+use crate::event_filter::EventFilter;
 use crate::events::{Follower, Gate, Transcripts};
 use crate::heartbeat::Heartbeat;
 use crate::method::{Call, Job, Outcome};
 use crate::rate::{Window, too_much};
 use crate::status::{SessionEnd, SessionStart};
-use crate::wanted::Wanted;
-use crate::{DoorState, notify, repeat, table, watches};
+use crate::{DoorState, answer_events, notify, table, watches};
 
 /// The longest message that is taken: a file of the largest kind that may be uploaded in one piece, in base64.
 pub(crate) const MESSAGE_MAX: usize = 12 << 20;
@@ -45,7 +45,7 @@ pub(crate) struct Connection {
     /// What the client is told that it is called.
     pub(crate) id: String,
     /// Which events it wants.
-    wanted: Mutex<Wanted>,
+    wanted: Mutex<EventFilter>,
     /// It has said goodbye.
     leaving: AtomicBool,
     /// The newest heartbeat that it was told.
@@ -69,7 +69,7 @@ impl Connection {
     }
 
     /// Which events it wants.
-    pub(crate) fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    pub(crate) fn wanted(&self) -> MutexGuard<'_, EventFilter> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -126,7 +126,7 @@ impl Client {
         let connection = Arc::clone(&self.connection);
         let say = move |outcome: &Outcome, said: &mut Vec<u8>| {
             reply(&head, outcome, said);
-            repeat::push(&connection, &method, head.id(), outcome, said);
+            answer_events::push(&connection, &method, head.id(), outcome, said);
         };
         match self.prepare(request) {
             Err(error) => say(&Err(error), &mut out.ready),

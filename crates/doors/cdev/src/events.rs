@@ -6,14 +6,14 @@
 //! that sleeps costs a socket and a number, and loses nothing. Whoever comes back names the position of the last event that it
 //! has seen; what can no longer be told is said to be missing.
 //!
-//! What one record becomes is decided by that record and those before it ([`tale`]), never by who listens or since when: a
+//! What one record becomes is decided by that record and those before it ([`session`]), never by who listens or since when: a
 //! position in the middle of a record means the same to everybody.
 
 mod follower;
 mod gate;
 mod line;
 mod position;
-mod tale;
+mod session;
 mod transcripts;
 mod workspace;
 

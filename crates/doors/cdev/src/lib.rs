@@ -10,12 +10,14 @@
 //! journals, or looked up when a connection is nudged; nothing is queued for a client.
 
 mod agent;
+mod answer_events;
 mod auth;
 mod clients;
 mod connection;
 mod discover;
 mod envelope;
 mod error;
+mod event_filter;
 mod events;
 mod file;
 mod form;
@@ -34,7 +36,6 @@ mod proof;
 mod qr;
 mod query;
 mod rate;
-mod repeat;
 mod reply;
 mod repository;
 mod session;
@@ -43,7 +44,6 @@ mod shell;
 mod status;
 mod table;
 mod upload;
-mod wanted;
 mod watches;
 mod workspace;
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::gate::HELD_FOR;
 use super::position::{At, Gap, before};
-use super::tale::Tale;
+use super::session::SessionEvents;
 use super::{Event, workspace};
 use crate::connection::Connection;
 use crate::{DoorState, notify};
@@ -24,7 +24,7 @@ const ENOUGH: usize = 128 * 1024;
 /// Entries that are looked through at once: of what nobody wants, nothing is written.
 const LOOK_THROUGH: usize = 4096;
 /// Sessions whose story is remembered; another is read back when it is needed again.
-const TALES: usize = 32;
+const SESSIONS: usize = 32;
 
 /// A place in the feed.
 pub(crate) struct Follower {
@@ -32,7 +32,7 @@ pub(crate) struct Follower {
     connection: Arc<Connection>,
     feed: Option<Reading>,
     wake: Option<Arc<dyn Wake>>,
-    tales: HashMap<String, Tale>,
+    sessions: HashMap<String, SessionEvents>,
     /// Changes of the entry that is being told.
     changes: VecDeque<Change>,
     /// Events of the first record that were told before.
@@ -117,7 +117,7 @@ impl Follower {
             connection,
             feed: None,
             wake: None,
-            tales: HashMap::new(),
+            sessions: HashMap::new(),
             changes: VecDeque::new(),
             skip: 0,
             at: At { record: Position::default(), told: None },
@@ -225,11 +225,11 @@ impl Follower {
     ) -> io::Result<()> {
         // What is deleted has nothing more to say.
         let Some(session) = self.state.engine.sessions().get(id) else { return Ok(()) };
-        let mut tale = match self.tales.remove(id).filter(|tale| tale.next == from) {
-            Some(tale) => tale,
-            None => Tale::open(wait, session, from)?,
+        let mut of_session = match self.sessions.remove(id).filter(|of_session| of_session.next == from) {
+            Some(of_session) => of_session,
+            None => SessionEvents::open(wait, session, from)?,
         };
-        let mut cursor = tale.session.events(wait, from - 1)?;
+        let mut cursor = of_session.session.events(wait, from - 1)?;
         let (mut payload, mut done) = (Vec::new(), from - 1);
         while done < to && lines.len() < ENOUGH {
             payload.clear();
@@ -237,12 +237,12 @@ impl Follower {
                 EventStep::Event(head) if head.record > to => break,
                 EventStep::Event(head) => {
                     done = head.record;
-                    let events = tale.take(wait, &head, &payload);
+                    let events = of_session.take(wait, &head, &payload);
                     let (count, skip) = (events.len(), std::mem::take(&mut self.skip));
                     let time = Timestamp::from_nanos(head.time_ns);
                     for (index, mut event) in events.into_iter().enumerate().skip(skip) {
                         let at = At::within(change.position_of(head.record), index, count);
-                        tale.whose.put(&mut event);
+                        of_session.whose.put(&mut event);
                         self.push(event, time, at, lines);
                     }
                 }
@@ -253,11 +253,11 @@ impl Follower {
                 EventStep::UpToDate | EventStep::WouldBlock => break,
             }
         }
-        if self.tales.len() >= TALES {
-            self.tales.clear();
+        if self.sessions.len() >= SESSIONS {
+            self.sessions.clear();
         }
         let full = lines.len() >= ENOUGH;
-        self.tales.insert(id.to_owned(), tale);
+        self.sessions.insert(id.to_owned(), of_session);
         if done < to && full {
             change.records = Some((done + 1, to));
             self.changes.push_front(change);

@@ -10,7 +10,7 @@ const NAMED_MAX: usize = 256;
 
 /// What a connection wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct EventFilter {
     /// These kinds; all where nothing was said.
     kinds: Option<BTreeSet<String>>,
     /// Of these sessions; of all where none is named.
@@ -19,7 +19,7 @@ pub(crate) struct Wanted {
     pub(crate) workspaces: BTreeSet<String>,
 }
 
-impl Wanted {
+impl EventFilter {
     /// From now on these kinds, with or without `event/` before them. `*`, or none at all: every one.
     pub(crate) fn only<'a>(&mut self, kinds: impl IntoIterator<Item = &'a str>) {
         let named: BTreeSet<String> = kinds
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn everything_comes_but_what_repeats_an_answer() {
-        let wanted = Wanted::default();
+        let wanted = EventFilter::default();
         assert!(wanted.event("heartbeat") && wanted.event("claude_log") && !wanted.event("file_content"));
     }
 
     #[test]
     fn who_names_kinds_gets_those() {
-        let mut wanted = Wanted::default();
+        let mut wanted = EventFilter::default();
         wanted.only(["event/heartbeat", "error", "agent_status"]);
         assert!(wanted.event("heartbeat") && wanted.event("error") && wanted.event("claude_status"));
         assert!(!wanted.event("file_changed"));
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn what_is_about_another_session_is_not_wanted_and_what_is_about_none_is() {
-        let mut wanted = Wanted::default();
+        let mut wanted = EventFilter::default();
         wanted.sessions.insert("s1".into());
         assert!(wanted.about(Some("s1"), Some("w")) && wanted.about(None, None) && !wanted.about(Some("s2"), None));
         wanted.workspaces.insert("w".into());

@@ -23,7 +23,7 @@ const MILLION: u64 = 1_000_000;
 /// As much of a prompt as an event repeats.
 const PROMPT_MAX: usize = 16 * 1024;
 
-pub(super) struct Tale {
+pub(super) struct SessionEvents {
     pub(super) session: Session,
     agent: Agent,
     story: Story,
@@ -41,7 +41,7 @@ pub(super) struct Tale {
     /// How the process ended whose turn has not.
     exit: Option<Exit>,
     /// Requests that wait for an answer.
-    open: Vec<Shown>,
+    open: Vec<OpenRequest>,
     /// Bytes of a process that were read ahead: which, and from where.
     ahead: (u32, u64, Vec<u8>),
     /// Whose it is, as clients know it.
@@ -49,7 +49,7 @@ pub(super) struct Tale {
 }
 
 /// A request that was told, and the id that clients know it by.
-struct Shown {
+struct OpenRequest {
     approval: String,
     id: String,
 }
@@ -82,11 +82,11 @@ impl Whose {
     }
 }
 
-impl Tale {
-    /// The tale of a session from this record on.
+impl SessionEvents {
+    /// The events of a session from this record on.
     pub(super) fn open(wait: &MayWait, session: Session, from: u64) -> std::io::Result<Self> {
         let view = session.view();
-        let mut tale = Self {
+        let mut of_session = Self {
             agent: view.agent,
             ahead: (0, 0, Vec::new()),
             whose: Whose::of(&session),
@@ -102,23 +102,23 @@ impl Tale {
             exit: None,
             open: Vec::new(),
         };
-        let mut cursor = tale.session.events(wait, tale.next - 1)?;
+        let mut cursor = of_session.session.events(wait, of_session.next - 1)?;
         let mut payload = Vec::new();
         while cursor.position() + 1 < from {
             payload.clear();
             match cursor.next_blocking(&mut payload)? {
                 EventStep::Event(head) => {
-                    tale.note_end(&head);
+                    of_session.note_end(&head);
                     for said in said(head.source, &payload) {
-                        tale.fold(&head, said);
+                        of_session.fold(&head, said);
                     }
                 }
                 EventStep::Gap { .. } => {}
                 EventStep::UpToDate | EventStep::WouldBlock => break,
             }
         }
-        tale.next = from;
-        Ok(tale)
+        of_session.next = from;
+        Ok(of_session)
     }
 
     /// What a record becomes.
@@ -242,7 +242,7 @@ impl Tale {
             }
             Piece::Waits { approval, asked: Some(asked) } => {
                 events.push(request(&approval, &asked));
-                self.open.push(Shown { id: permission::id_of(&approval, &asked), approval });
+                self.open.push(OpenRequest { id: permission::id_of(&approval, &asked), approval });
                 events.push(self.status("waiting"));
             }
             Piece::Answered { approval, decision, by } => {
