@@ -65,12 +65,30 @@ impl RowTime {
 /// Takes `count` pairs, or as many as there is time for; every second one begins with the product.
 pub(crate) fn pairs(
     count: usize,
+    raw: impl FnMut() -> Result<Sample>,
+    ours: impl FnMut() -> Result<Sample>,
+) -> Result<Pairs> {
+    let time = RowTime::begin();
+    by_turns(count, |taken| time.allows(taken), raw, ours)
+}
+
+/// All `count` of them, however long that takes.
+pub(crate) fn all_pairs(
+    count: usize,
+    raw: impl FnMut() -> Result<Sample>,
+    ours: impl FnMut() -> Result<Sample>,
+) -> Result<Pairs> {
+    by_turns(count, |_| true, raw, ours)
+}
+
+fn by_turns(
+    count: usize,
+    allows: impl Fn(usize) -> bool,
     mut raw: impl FnMut() -> Result<Sample>,
     mut ours: impl FnMut() -> Result<Sample>,
 ) -> Result<Pairs> {
     let mut taken = Vec::new();
-    let time = RowTime::begin();
-    for turn in (0..count.max(1)).take_while(|turn| time.allows(*turn)) {
+    for turn in (0..count.max(1)).take_while(|turn| allows(*turn)) {
         if turn % 2 == 0 {
             let limit = raw()?;
             taken.push((limit, ours()?));

@@ -182,7 +182,9 @@ def stopped(t, house):
         sane, text = screen.sane("approve")
         t.ok("ctrl-z-at-the-password-gives-the-terminal-back", sane, text)
         screen.line("clear; fg")
-        screen.until("password for")
+        # Not the question of before, which is on the screen until it is cleared: what is typed for that is thrown away.
+        if not wait_for(lambda: "Stopped" not in screen.screen() and "password for" in screen.screen(), LONG, 0.1):
+            raise Fail("the question is not asked again: %s" % screen.screen())
         screen.keys("-l", PASSWORD)
         screen.keys("Enter")
         screen.until("exit 0")

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use super::Bench;
 use crate::instance::Instance;
 use crate::lines::{Lines, Seen};
-use crate::measure::{CpuMeter, Pairs, Sample, pairs, profile};
+use crate::measure::{CpuMeter, Pairs, Sample, all_pairs, pairs, profile};
 use crate::raw::Peer;
 use crate::running::Running;
 use crate::table::{Row, Target};
@@ -37,7 +37,8 @@ pub(super) fn beside(bench: &Bench) -> Result<()> {
     for (name, full, quick) in SIZES {
         let (bytes, other) = (bench.size(full, quick), bench.other()?);
         let (mut spent, mut unused) = (String::new(), String::new());
-        let measured = pairs(bench.pairs, || ours(other, bytes, &mut unused), || ours(&bench.bin, bytes, &mut spent))?;
+        let measured =
+            all_pairs(bench.pairs, || ours(other, bytes, &mut unused), || ours(&bench.bin, bytes, &mut spent))?;
         bench.show(row(name, bytes, measured, super::no_slower(&measured), spent));
     }
     Ok(())

@@ -461,7 +461,7 @@ fn who_is_told_of_an_entry_of_the_audit_finds_it() {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let reader = std::thread::spawn({
         let pending = Arc::clone(&pending);
-        move || drop(pending.next().map(|batch| tell.send(batch.news.len())))
+        move || pending.next().is_some_and(|batch| tell.send(batch.news.len()).is_ok())
     });
     let before = pending.add_all([noted(1, 0)], || {
         // Nobody hears of it while it is being published, however long that takes.
@@ -469,5 +469,5 @@ fn who_is_told_of_an_entry_of_the_audit_finds_it() {
         told.try_recv().is_err()
     });
     assert_eq!((before, told.recv()), (true, Ok(1)));
-    reader.join().unwrap();
+    assert!(reader.join().unwrap());
 }
