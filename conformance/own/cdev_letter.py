@@ -39,6 +39,11 @@ def null(t):
         run = phone.ok("agent/run", {"prompt": "CONF:simple", "mode": None, "session_id": None, "permission_mode": None, "agent_type": None, "workspace_id": None})
         t.eq("a-prompt-with-nothing-but-nulls-runs", (run["status"], run["mode"], run["agent_type"]), ("started", "new", "claude"))
         desk.idle(phone)
+        phone.send('{"jsonrpc": "2.0", "id": "by place", "method": "status/get", "params": []}')
+        while (said := phone.hear()).get("id") != "by place":
+            pass
+        t.ok("nothing-by-place-is-nothing", "result" in said, said)
+        t.eq("but-no-body", desk.port("POST", "/api/claude/stop", [], token=desk.access).status, 400)
         answer = desk.port("POST", "/api/git/checkout", {"branch": "main", "create": None}, token=desk.access)
         t.eq("over-rest-too", (answer.status, answer.json["success"]), (200, True))
     finally:
@@ -136,6 +141,12 @@ def agents(t):
         parsed = [e["parsed"] for e in phone.events if e["event"] == "claude_log" and e["parsed"]]
         t.ok("its-lines-say-whose-they-are", parsed and all(p["session_id"] == session for p in parsed), parsed)
         desk.idle(phone)
+        counted = lambda: [s["message_count"] for s in phone.ok("session/list")["sessions"] if s["session_id"] == session] + [phone.ok("session/get", {"session_id": session})["message_count"]]
+        said = phone.ok("session/messages", {"session_id": session})["total"]
+        t.ok("messages-are-counted-as-they-are-given", said > 1 and counted() == [said, said], (said, counted()))
+        phone.ok("agent/run", {"prompt": "again", "agent_type": "echo", "mode": "continue", "session_id": session})
+        desk.idle(phone)
+        t.eq("and-counted-on", counted(), [said + 2] * 2)
         with open(desk.claude, "w") as f:
             f.write("#!/bin/sh\nexit 7\n")
         phone.events.clear()

@@ -437,6 +437,8 @@ def hostile(t):
             j = d.client()
             j.s.sendall(junk)
             t.ok("junk-%d-harms-nobody" % n, "result" in j.rpc("status"))
+        j.s.sendall(b'{"jsonrpc":"2.0","method":"status","params":[],"id":"by place"}\n')
+        t.ok("nothing-by-place-is-nothing", "result" in j.line())
         t.ok("the-daemon-lives", d.p.poll() is None)
 
 

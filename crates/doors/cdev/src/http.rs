@@ -184,7 +184,9 @@ impl Served {
             let prepare = || match &payload {
                 Payload::Query(query) => (route.entry.prepare)(Source::Query(query)),
                 // Nothing at all is an empty object; this is another thing.
-                Payload::Json(body) if body.trim() == "null" => Err(Error::params("the body is no object")),
+                Payload::Json(body) if matches!(body.trim(), "null" | "[]") => {
+                    Err(Error::params("the body is no object"))
+                }
                 Payload::Json(body) => (route.entry.prepare)(Source::Json(body)),
                 Payload::Form(form) => (route.entry.prepare)(Source::Json(&form.params()?)),
             };

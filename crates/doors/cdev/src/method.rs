@@ -115,7 +115,8 @@ fn prepare<M: Method>(source: Source<'_>) -> Result<Job, Error> {
     let params: M::Params = match source {
         Source::Query(text) => query::read(text).map_err(|why| Error::params(format!("{}: {why}", M::NAME)))?,
         Source::Json(text) => {
-            let text = if matches!(text.trim(), "" | "null") { "{}" } else { text };
+            // Some clients have nothing to say by place.
+            let text = if matches!(text.trim(), "" | "null" | "[]") { "{}" } else { text };
             if !text.trim_start().starts_with('{') {
                 return Err(Error::params(format!("{}: parameters go by name, in an object", M::NAME)));
             }

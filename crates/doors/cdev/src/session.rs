@@ -104,7 +104,7 @@ fn listed(wait: &MayWait, call: &Call, params: &ListParams, limit: u32) -> Resul
     found.retain(|entry| folder.as_deref().is_none_or(|folder| is_in(entry, folder)));
     let total = found.len();
     let page = found.into_iter().skip(params.offset as usize).take(limit as usize);
-    Ok((page.map(|entry| described(&history, entry)).collect(), total))
+    Ok((page.map(|entry| described(call, &history, entry)).collect(), total))
 }
 
 /// As many as were asked for, or are usual, and not more than there may be.
@@ -127,7 +127,7 @@ pub(crate) fn rest_list(wait: &MayWait, call: &Call, params: ListParams) -> Resu
     Ok(RestSessions { sessions, current, total, limit, offset: params.offset })
 }
 
-fn described(history: &History<'_>, mut entry: Entry) -> SessionInfo {
+fn described(call: &Call, history: &History<'_>, mut entry: Entry) -> SessionInfo {
     history.complete(&mut entry);
     let agent_type = entry.agent().to_owned();
     let project_path = entry.workspace().map(|path| path.to_string_lossy().into_owned());
@@ -140,12 +140,14 @@ fn described(history: &History<'_>, mut entry: Entry) -> SessionInfo {
     let summary = conversation.map(|found| found.summary).unwrap_or_default();
     let title = session.as_ref().and_then(|view| view.name.clone().or_else(|| view.title.clone()));
     let first_prompt = summary.first_prompt.or(first_prompt);
+    let counted = || session.as_ref().map(|view| call.state.counted.messages(history, view));
+    let message_count = summary.messages.or_else(counted).unwrap_or(0);
     SessionInfo {
         session_id: own.or(recorded).unwrap_or_default(),
         agent_type,
         summary: title.or(summary.title).or_else(|| first_prompt.clone()),
         first_prompt,
-        message_count: summary.messages.or_else(|| session.as_ref().map(|view| view.prompts)).unwrap_or(0),
+        message_count,
         start_time: summary.began_ms.or(session.as_ref().map(|view| view.created_ms)).map(time),
         last_updated,
         branch: summary.branch,
@@ -212,5 +214,5 @@ pub(crate) fn get(wait: &MayWait, call: &Call, params: IdParams) -> Result<Sessi
     let history = call.state.engine.history(wait);
     let meant = find(&history, folder.as_deref(), params.agent_type.as_deref(), &params.session_id)?;
     let entry = history.describe(&meant).map_err(|error| unread(&params.session_id, &error))?;
-    Ok(described(&history, entry))
+    Ok(described(call, &history, entry))
 }

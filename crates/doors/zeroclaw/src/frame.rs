@@ -54,7 +54,8 @@ pub(crate) fn read(line: &[u8]) -> Frame {
     }
     let Some(method) = envelope.method() else { return invalid(id, "method must be a string") };
     let params = match envelope.params.map_or("null", RawValue::get) {
-        "null" => Ok(Map::new()),
+        // Some clients have nothing to say by place.
+        "null" | "[]" => Ok(Map::new()),
         array if array.starts_with('[') => Err(RpcError::params("params must be an object")),
         object if object.starts_with('{') => {
             serde_json::from_str(object).map(spelling::understood).map_err(|error| RpcError::params(error.to_string()))

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ostler_engine::MayWait;
 use ostler_engine::history::{Begin, History, Meant, Placed};
+use ostler_engine::session::View;
 use ostler_story::{Diff, Element, Json, Message, Speaker, ToolCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,9 +69,14 @@ pub(crate) struct UiElement {
     pub(crate) content: Value,
 }
 
-/// How many elements conversations have. They only grow: what was counted once is not read again.
+/// How many elements conversations have, and how many messages those of ours that no agent recorded. They only grow: what was
+/// counted once is not read again.
 #[derive(Default)]
-pub(crate) struct Counted(Mutex<HashMap<String, Count>>);
+pub(crate) struct Counted {
+    all: Mutex<HashMap<String, Count>>,
+    /// By the session's own id: its last record, and how many messages there are up to it.
+    ours: Mutex<HashMap<String, (u64, u64)>>,
+}
 
 /// So many messages have so many elements.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,7 +92,24 @@ const STILL_GROW: u64 = 16;
 
 impl Counted {
     fn all(&self) -> MutexGuard<'_, HashMap<String, Count>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many messages a session of ours has.
+    pub(super) fn messages(&self, history: &History<'_>, view: &View) -> u64 {
+        let ours = || self.ours.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, count)) = ours().get(&view.id).filter(|(last, _)| *last == view.last) {
+            return *count;
+        }
+        let found = history.find_exactly(&view.uuid).ok();
+        let counted = found.and_then(|meant| messages::count(history, &meant, &view.uuid).ok());
+        let Some(count) = counted else { return view.prompts };
+        let mut ours = ours();
+        if ours.len() >= COUNTED_MAX {
+            ours.clear();
+        }
+        ours.insert(view.id.clone(), (view.last, count));
+        count
     }
 
     fn elements(&self, history: &History<'_>, meant: &Meant, messages: u64, id: &str) -> Result<u64, Error> {
