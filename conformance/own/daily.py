@@ -3,8 +3,10 @@ agents get, what our processes are called, and what `up`, `status` and `doctor` 
 import datetime
 import json
 import os
+import re
 import signal
 import subprocess
+import termios
 import time
 
 import approvals_kit
@@ -335,3 +337,38 @@ def shown_as(t):
     d = t.daemon()
     t.ok("one-that-stands-in-begins-so", comm(d.pid).startswith("ostler"), comm(d.pid))
     t.ok("and-keeps-its-words", "-serve" in words(d.pid) and os.path.basename(words(d.pid)[0]) == "claustrum", words(d.pid))
+
+
+@area("daily-come-back")
+def come_back(t):
+    """`attach` of a session begins with a prompt, however many records its answer has: each word is one."""
+    house = sessions_kit.House(t)
+    talk = house.new("--name", "talk")
+    house.good("send", "talk", "what came before")
+    said = ["word%d" % number for number in range(200)]
+    house.good("send", "talk", " ".join(said))
+    screen = Terminal(house, "attach", "talk")
+    screen.until(b"done (200 tokens in")
+    words = re.findall(r"word\d+", screen.seen.decode())
+    t.eq("the-prompt-and-all-of-its-answer", [words.count(word) for word in said], [2] * 200)
+    t.ok("and-what-was-asked-before", b"what came before" in screen.seen, screen.seen[:300])
+    screen.until(b"\x1b[?2004h")
+    screen.type(b"\x1b[200~pasted one\rpasted two\x1b[201~")
+    screen.until("pasted one\u23cepasted two".encode())
+    screen.type(b"\r")
+    screen.until(b"done (4 tokens in")
+    prompts = [event["blocks"] for event in house.events(talk) if event["type"] == "prompt"]
+    t.eq("what-is-pasted-is-one-prompt", [prompts[2:], len(prompts)], [[[{"type": "text", "text": "pasted one\npasted two"}]], 3])
+    screen.type(b"\x1c")
+    t.eq("the-quit-key-leaves", screen.wait(), 131)
+    t.ok("and-says-how-to-come-back", b"ostler attach talk" in screen.seen, screen.seen[-300:])
+    flags = termios.tcgetattr(screen.fd)[3]
+    t.ok("the-terminal-is-as-it-was", flags & termios.ECHO and flags & termios.ICANON, flags)
+    house.good("send", "talk", "SLOW:1000", "--no-wait")
+    for number in range(3):
+        house.good("send", "talk", "later-%d" % number, "--no-wait")
+    screen = Terminal(house, "attach", "talk")
+    screen.until(b"later-2")
+    t.ok("what-runs-is-shown-before-what-waits", b"SLOW:1000" in screen.seen, screen.seen[-300:])
+    screen.type(b"\x04")
+    t.eq("leaving", screen.wait(), 0)

@@ -17,8 +17,9 @@ use crate::verbs::attach::code;
 use crate::verbs::connect::Reached;
 use crate::verbs::stream::{Came, Follow, Followed, LastRow, Lines, Link, missing};
 
-/// Records of the past that are shown first: about what was said last.
-const RECENT: u64 = 60;
+/// Prompts of the past that are shown first, with what was answered. Not records: a word can be one, and nobody comes back for
+/// the middle of a sentence.
+const RECENT: u64 = 2;
 
 struct Talk<'a> {
     context: &'a Context,
@@ -49,8 +50,9 @@ pub(in crate::verbs) fn talk(
         "ostler: session {name} with {}; type a prompt, Ctrl-C interrupts, {key} or Ctrl-D leaves",
         visible(&info.agent)
     ));
-    let from = from.unwrap_or(info.last.saturating_sub(RECENT) + 1);
-    let follow = Follow::new(Link::new(context, reached), info, from)?;
+    // What waits is behind what runs.
+    let recent = from.is_none().then(|| RECENT.saturating_add(info.queued));
+    let follow = Follow::new(Link::new(context, reached), info, from.unwrap_or(1))?.with_last(recent);
     let in_place = InPlace::new(context);
     let live = Live::new(&context.screen).asking_below(in_place.is_at_terminal());
     let (reader, own) = (Reader::default(), HashMap::new());

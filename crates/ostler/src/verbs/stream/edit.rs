@@ -5,8 +5,8 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::output::visible;
 
-/// More than anybody types; what is longer belongs into a file.
-const LINE_MAX: usize = 16 * 1024;
+/// More than anybody types, and what people paste; what is longer belongs into a file.
+const LINE_MAX: usize = 256 * 1024;
 
 const CTRL_C: u8 = 3;
 const CTRL_D: u8 = 4;
@@ -14,6 +14,9 @@ const BACKSPACE: [u8; 2] = [8, 0x7f];
 const CTRL_U: u8 = 0x15;
 const CTRL_W: u8 = 0x17;
 const ESCAPE: u8 = 0x1b;
+/// What a terminal puts around what is pasted, where it was asked to.
+const PASTE_BEGINS: u32 = 200;
+const PASTE_ENDS: u32 = 201;
 
 /// What a key meant.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +36,8 @@ enum Within {
     #[default]
     Nothing,
     Escape,
-    Sequence,
+    /// With its only number so far.
+    Sequence(u32),
 }
 
 /// The line that is being typed.
@@ -43,6 +47,8 @@ pub(super) struct Editor {
     /// The beginning of a letter.
     letter: Vec<u8>,
     within: Within,
+    /// New lines of what is pasted are a part of it: only a key that is pressed ends the line.
+    pasting: bool,
 }
 
 impl Editor {
@@ -52,15 +58,20 @@ impl Editor {
             Within::Nothing => {}
             // Arrows and their like: nothing here moves.
             Within::Escape => {
-                self.within = if matches!(byte, b'[' | b'O') { Within::Sequence } else { Within::Nothing };
+                self.within = if matches!(byte, b'[' | b'O') { Within::Sequence(0) } else { Within::Nothing };
                 return Key::Edited;
             }
-            Within::Sequence => {
-                self.within = if (0x40..=0x7e).contains(&byte) { Within::Nothing } else { Within::Sequence };
+            Within::Sequence(number) => {
+                self.sequence(number, byte);
                 return Key::Edited;
             }
         }
+        // Whatever became of the end of a paste, one can leave.
+        self.pasting &= byte != leave && byte != CTRL_C;
         match byte {
+            b'\r' | b'\n' if self.pasting => return self.insert('\n'),
+            b'\t' if self.pasting => return self.insert('\t'),
+            0..0x20 | 0x7f if self.pasting && byte != ESCAPE => {}
             _ if byte == leave => return Key::Leave,
             CTRL_D if self.text.is_empty() => return Key::Leave,
             CTRL_C => {
@@ -78,6 +89,19 @@ impl Editor {
             _ => return self.insert_part(byte),
         }
         Key::Edited
+    }
+
+    /// One more byte of a key that is a sequence.
+    fn sequence(&mut self, number: u32, byte: u8) {
+        match (byte, number) {
+            (b'0'..=b'9', _) => {
+                self.within = Within::Sequence(number.saturating_mul(10).saturating_add(u32::from(byte - b'0')));
+            }
+            (b'~', PASTE_BEGINS) => self.pasting = true,
+            (b'~', PASTE_ENDS) => self.pasting = false,
+            (0x40..=0x7e, _) => {}
+            _ => self.within = Within::Sequence(u32::MAX),
+        }
     }
 
     fn insert(&mut self, letter: char) -> Key {
@@ -114,7 +138,7 @@ impl Editor {
 
     /// The end of it that fits into one row of this width, with room for the cursor.
     pub(super) fn shown(&self, width: usize) -> String {
-        let text = visible(&self.text);
+        let text = visible(&self.text.replace('\t', " "));
         let (mut room, mut from) = (width.saturating_sub(1), text.len());
         for (at, letter) in text.char_indices().rev() {
             let takes = letter.width().unwrap_or(0);
@@ -148,6 +172,19 @@ mod tests {
         assert_eq!(typed(&mut editor, b"gone\x15left\r"), line("left"));
         assert_eq!(typed(&mut editor, b"a\x1b[A\x1b[1;5D\x1bOPb\x01\r"), line("ab"), "nothing else edits");
         assert_eq!(typed(&mut editor, b"\xff\xffx\r"), line("x"), "what is no letter is none");
+    }
+
+    #[test]
+    fn what_is_pasted_is_one_line_until_a_key_ends_it() {
+        let mut editor = Editor::default();
+        let line = |text: &str| vec![Key::Line(text.to_owned())];
+        assert_eq!(typed(&mut editor, b"see: \x1b[200~one\r\ttwo\nthree\x04\x7f\x1b[201~"), []);
+        assert_eq!(editor.shown(80), "see: one⏎ two⏎three");
+        assert_eq!(typed(&mut editor, b" end\r"), line("see: one\n\ttwo\nthree end"));
+        assert_eq!(typed(&mut editor, b"a\rb\r"), [Key::Line("a".into()), Key::Line("b".into())], "typed, each is one");
+        assert_eq!(typed(&mut editor, b"\x1b[200~for ever\r\x03"), [Key::Interrupt], "without its end one leaves, too");
+        assert_eq!(typed(&mut editor, b"next\r"), line("next"));
+        assert_eq!(typed(&mut editor, b"\x1b[1;200~x\r"), line("x"), "another key");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::edit::{Editor, Key};
 use super::terminal::{self, Mode, Raw};
 use crate::config::DetachKey;
-use crate::output::{has_cursor, visible};
+use crate::output::{has_cursor, visible_lines};
 
 /// Keys read at once: what is pasted comes in several pieces.
 const KEYS: usize = 8 * 1024;
@@ -25,6 +25,9 @@ const CLEAR_ROW: &str = "\r\x1b[2K";
 /// Back to the end of what was said.
 const BACK: &str = "\x1b8";
 const BELL: &str = "\x07";
+/// From now on what is pasted is told from what is typed; and no more.
+const TELL_PASTES: &str = "\x1b[?2004h";
+const TELL_PASTES_NO_MORE: &str = "\x1b[?2004l";
 
 /// How the row that was written last ends, as whoever writes knows it.
 #[derive(Clone, Default)]
@@ -75,8 +78,8 @@ pub(super) enum Line {
 impl Lines {
     /// This key leaves; `above` is what is written beside the line.
     pub(in crate::verbs) fn read_with(key: DetachKey, above: LastRow) -> io::Result<Self> {
-        let mode = Some(Raw::enter(Mode::Lines)?);
-        Ok(Self { key, mode, editor: Editor::default(), above, plain: !has_cursor(), drawn: None })
+        let plain = !has_cursor();
+        Ok(Self { key, mode: Some(enter(plain)?), editor: Editor::default(), above, plain, drawn: None })
     }
 
     /// What there is to read, in its order; what is typed after a key that leaves does not count.
@@ -120,7 +123,7 @@ impl Lines {
             return;
         }
         let before = if self.above.is_open() { "\r\n" } else { "" };
-        draw(&format!("{before}{}\r\n", visible(text)));
+        draw(&format!("{before}{}\r\n", visible_lines(text).replace('\n', "\r\n")));
         self.above.wrote("\n");
     }
 
@@ -148,13 +151,16 @@ impl Lines {
     /// The terminal is somebody else's until [`take_back`](Self::take_back).
     pub(super) fn give(&mut self) {
         self.hide();
+        if self.mode.is_some() && !self.plain {
+            draw(TELL_PASTES_NO_MORE);
+        }
         self.mode = None;
     }
 
     /// It is ours again, and the cursor stands in a row of its own.
     pub(super) fn take_back(&mut self) -> io::Result<()> {
         if self.mode.is_none() {
-            self.mode = Some(Raw::enter(Mode::Lines)?);
+            self.mode = Some(enter(self.plain)?);
             self.above.wrote("\n");
         }
         self.show();
@@ -174,8 +180,17 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        self.hide();
+        self.give();
     }
+}
+
+/// Keys come one by one from now on, and pastes as such.
+fn enter(plain: bool) -> io::Result<Raw> {
+    let mode = Raw::enter(Mode::Lines)?;
+    if !plain {
+        draw(TELL_PASTES);
+    }
+    Ok(mode)
 }
 
 /// A terminal that is gone shows nothing; that it is gone is noticed elsewhere.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use ostler_keeper::procfs;
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getpid, getppid, getsid, kill_process};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 
 /// What a signal asks of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub(super) enum Wish {
 const WISHES: &[(i32, Wish)] = &[
     (SIGTERM, Wish::End(SIGTERM)),
     (SIGHUP, Wish::End(SIGHUP)),
+    // Ctrl-\, where the terminal has to be put back first.
+    (SIGQUIT, Wish::End(SIGQUIT)),
     (SIGINT, Wish::Interrupt),
     (SIGTSTP, Wish::Suspend),
     (SIGCONT, Wish::Continued),
