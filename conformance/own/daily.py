@@ -372,3 +372,28 @@ def come_back(t):
     t.ok("what-runs-is-shown-before-what-waits", b"SLOW:1000" in screen.seen, screen.seen[-300:])
     screen.type(b"\x04")
     t.eq("leaving", screen.wait(), 0)
+
+
+@area("daily-who-asks")
+def who_asks(t):
+    """A request is meant by the session that asks, too."""
+    house = sessions_kit.House(t)
+    one, two = house.new("--name", "one"), house.new("--name", "two")
+    for name in ("one", "two"):
+        house.good("send", name, "ASK:%s" % name, "--no-wait")
+    first, second = house.waiting(one), house.waiting(two)
+    rc, o, e = house("send", "one", "later", "--no-wait")
+    t.ok("what-is-queued-behind-it-says-so", rc == 0 and "one waits for your answer first: ostler approve %s" % first in e, (rc, o, e))
+    screen = approvals_kit.Terminal(house, "deny", "one")
+    t.eq("deny-takes-what-the-session-asks", screen.wait(), 0)
+    t.ok("and-says-what-that-was", first.encode() in screen.seen and b"pretend to one" in screen.seen, screen.seen)
+    house.until(one, "idle")
+    t.eq("the-other-still-waits", house.info(two)["approvals"], [second])
+    rc, o, e = house("approve", "one")
+    t.ok("who-asks-nothing-is-told-so", rc == 4 and "one asks nothing" in e, (rc, o, e))
+    rc, o, e = house("approve", "nobody")
+    t.ok("who-is-nobody-too", rc == 4 and "no request `nobody`" in e, (rc, o, e))
+    screen = approvals_kit.Terminal(house, "approve", "two")
+    screen.press(b"y")
+    t.eq("approve-takes-what-the-session-asks", screen.wait(), 0)
+    house.until(two, "idle")

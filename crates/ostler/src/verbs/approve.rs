@@ -26,6 +26,7 @@ until it ends, so that sudo can ask for your password; Ctrl-] leaves it running.
 Examples:
   ostler approve                    the only one that is waiting
   ostler approve a7k2
+  ostler approve fix                what session fix asks
   ostler approve a7k2 --session     do not ask again in this session
   ostler approve a7k2 --always      do not ask again for 30 days
   ostler approve a7k2 --answer colour=red --answer size=small";
@@ -34,7 +35,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct Approve {
-    /// Id of the request [default: the only one waiting]
+    /// Id of the request, or the session that asks [default: the only one waiting]
     id: Option<String>,
 
     /// Do not ask again in this session

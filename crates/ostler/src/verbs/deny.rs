@@ -13,10 +13,10 @@ use crate::output::{CommandError, visible};
 /// Deny a request
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ostler deny                       the only one that is waiting\n  ostler deny a7k2\n  ostler deny a7k2 --message 'use the staging host'"
+    after_help = "Examples:\n  ostler deny                       the only one that is waiting\n  ostler deny a7k2\n  ostler deny fix                   what session fix asks\n  ostler deny a7k2 --message 'use the staging host'"
 )]
 pub(crate) struct Deny {
-    /// Id of the request [default: the only one waiting]
+    /// Id of the request, or the session that asks [default: the only one waiting]
     id: Option<String>,
 
     /// Tell the agent why; kept in the audit log
@@ -31,7 +31,7 @@ pub(crate) struct Deny {
 impl Deny {
     pub(super) fn run(self, context: &Context) -> Result<ExitCode, CommandError> {
         let (mut reached, info) = context.meant_approval(self.id.as_deref(), "deny")?;
-        if self.id.is_none() {
+        if !self.id.as_ref().is_some_and(|id| info.id.starts_with(id.as_str())) {
             // Nobody named it, so it is said what was meant.
             context.screen.note(&visible(&format!("{}: {}", info.id, info.title)));
         }

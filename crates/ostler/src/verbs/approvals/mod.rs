@@ -17,7 +17,7 @@ use ostler_api::{ApprovalIdParams, ApprovalInfo, ApprovalListParams, ErrorKind, 
 
 use super::connect::Reached;
 use super::{Context, now};
-use crate::output::{CommandError, Kind, has_cursor, visible};
+use crate::output::{Called, CommandError, Kind, has_cursor, visible};
 
 pub(super) use list::with_instance;
 pub(super) use questions::{Answering, Step, from_words, in_words, questions};
@@ -80,15 +80,22 @@ fn is_plain_terminal() -> bool {
 }
 
 impl Context {
-    /// The request that is meant: the only one that is waiting, if none is named.
+    /// The request that is meant, by its id or by the session that asks; the only one that is waiting, if none is named.
     pub(super) fn meant_approval(&self, id: Option<&str>, verb: &str) -> Result<(Reached, ApprovalInfo), CommandError> {
+        let mut session = None;
         if let Some(id) = id {
-            return self.find_approval(id);
+            match self.find_approval(id) {
+                Err(error) if error.kind == Kind::NotFound => {
+                    session = Some(self.find_session(id).map_err(|_| error)?.1);
+                }
+                found => return found,
+            }
         }
         let mut waiting = Vec::new();
         let mut holder = None;
         for mut reached in self.reach_all_deciding()? {
-            let list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?.approvals;
+            let mut list = reached.client.call::<methods::ApprovalList>(&ApprovalListParams { all: false })?.approvals;
+            list.retain(|info| session.as_ref().is_none_or(|session| session.approvals.contains(&info.id)));
             if !list.is_empty() {
                 waiting.extend(list);
                 holder = Some(reached);
@@ -108,7 +115,9 @@ impl Context {
                     .hint(format!("use: ostler {verb} {}; or see them all: ostler approvals", first.id)))
             }
             ([], _) => {
-                Err(CommandError::new(Kind::NotFound, NOTHING).hint("recent ones: ostler approvals --list --all"))
+                let what =
+                    session.map_or_else(|| NOTHING.to_owned(), |session| format!("{} asks nothing", session.called()));
+                Err(CommandError::new(Kind::NotFound, what).hint("recent ones: ostler approvals --list --all"))
             }
         }
     }

@@ -53,10 +53,16 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
             context.screen.line(&told(&accepted, &name))?;
             context.screen.line(&format!("  follow it: ostler watch {name} --from {}", accepted.record))?;
         }
+        if accepted.position > 0 && !context.json() {
+            first_of_all(context, &order.session);
+        }
         return Ok(ExitCode::SUCCESS);
     }
     if accepted.position > 0 || accepted.again {
         context.screen.note(&format!("ostler: {}", told(&accepted, &name)));
+    }
+    if accepted.position > 0 {
+        first_of_all(context, &order.session);
     }
     // First: it hears Ctrl-C, also while the terminal is taken for questions.
     let follow = Follow::new(Link::new(context, reached), &order.session, accepted.record)?;
@@ -91,6 +97,14 @@ pub(in crate::verbs) fn deliver(context: &Context, reached: Reached, order: Orde
             back(next);
             Ok(code(128 + signal))
         }
+    }
+}
+
+/// What is queued behind a request does not move before somebody has answered that.
+fn first_of_all(context: &Context, session: &SessionInfo) {
+    if let Some(approval) = session.approvals.first() {
+        let name = session.called();
+        context.screen.note(&format!("ostler: {name} waits for your answer first: ostler approve {approval}"));
     }
 }
 
