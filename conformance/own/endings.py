@@ -8,7 +8,7 @@ import threading
 import time
 
 import sudo_kit
-from cli import Home
+from cli import Home, Terminal
 from kit import end, give_to_nobody, hold, kill9, parent_of, raw_socket, request, unprivileged, Fail
 from lib import area, wait_for
 from sessions_kit import House
@@ -144,6 +144,23 @@ def both_killed_area(t):
     both_killed(t, Home(t), "root" if os.geteuid() == 0 else "user")
     if os.geteuid() == 0:
         both_killed(t, poor(t), "ordinary-user")
+
+
+@area("both-killed-attached")
+def both_killed_attached(t):
+    """Whoever is attached is told on lines of their own, although the terminal is the program's."""
+    home = Home(t)
+    home.good("up")
+    screen = Terminal(home, "run", "-t", "--name", "sh", "--", "sh", "-c", "echo rea''dy; exec sleep 300")
+    screen.until(b"ready")
+    kill_both(home, processes(home)["sh"]["pid"])
+    screen.until(b"reconnecting")
+    home.good("up")
+    screen.until(b"killed at once")
+    screen.wait()
+    told = screen.seen[screen.seen.index(b"reconnecting"):].split(b"\n")[:-1]
+    t.ok("what-was-lost-is-not-denied", b"reconnected; output was lost" in screen.seen and b"nothing was lost" not in screen.seen, told)
+    t.ok("each-line-begins-at-the-left", told and all(line.endswith(b"\r") for line in told), told)
 
 
 @area("both-killed-down")

@@ -99,20 +99,19 @@ impl Sink {
         self.format == Format::Raw && self.terminal
     }
 
-    pub(super) fn gap(&mut self, gap: &Gap) -> io::Result<()> {
+    /// Tells a program of what is missing; what to say to a person, who sits at a terminal of some kind.
+    pub(super) fn gap(&mut self, gap: &Gap) -> io::Result<Option<String>> {
         let first_seq = gap.first_seq;
         if self.format == Format::Json {
-            return json_line(&serde_json::json!({"gap": true, "first_seq": first_seq, "missing": gap.missing}));
+            json_line(&serde_json::json!({"gap": true, "first_seq": first_seq, "missing": gap.missing}))?;
+            return Ok(None);
         }
         // What is missing must not look as if it had never been.
-        let text = match gap.missing {
-            None | Some(Missing::LetGo) => format!("ostler: output before {first_seq} was deleted (retention)\n"),
-            Some(Missing::Damaged) => {
-                format!("ostler: output before {first_seq} is missing: its index is damaged\n")
-            }
-            Some(Missing::Lost) => "ostler: output after this is lost: all of ostler was killed at once\n".to_owned(),
-        };
-        write_all(&mut io::stderr().lock(), text.as_bytes())
+        Ok(Some(match gap.missing {
+            None | Some(Missing::LetGo) => format!("output before {first_seq} was deleted (retention)"),
+            Some(Missing::Damaged) => format!("output before {first_seq} is missing: its index is damaged"),
+            Some(Missing::Lost) => "output after this is lost: all of ostler was killed at once".to_owned(),
+        }))
     }
 
     pub(super) fn exited(&mut self, exited: &Exited) -> io::Result<()> {

@@ -62,9 +62,11 @@ impl ProcessWatch<'_> {
 
 /// What the journal no longer has of what we have not seen.
 fn missing(next: u64, attached: &Attached) -> Option<String> {
-    let ProcessInfo { damaged_from, .. } = attached.process;
+    let ProcessInfo { damaged_from, lost_after, .. } = attached.process;
     match damaged_from {
         _ if attached.from > next => Some(format!("output before {} was deleted (retention)", attached.from)),
+        // Where it is missing is told there.
+        _ if lost_after.is_some_and(|after| after + 1 >= attached.from) => Some("output was lost".to_owned()),
         Some(_) => Some("the disk failed, and output may be missing".to_owned()),
         None => None,
     }

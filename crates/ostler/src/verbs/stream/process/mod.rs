@@ -349,7 +349,9 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
                 // Who asked for the end of the journal knows that there was more.
                 let wants_end = self.view.tail.is_some() || self.view.lines.is_some() || self.view.since.is_some();
                 if !let_go || self.view.from.is_some() || !wants_end {
-                    self.sink.gap(&gap)?;
+                    if let Some(text) = self.sink.gap(&gap)? {
+                        self.say(&text);
+                    }
                 }
                 self.repaint_if_due()?;
             }
