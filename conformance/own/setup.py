@@ -77,6 +77,21 @@ def install(t):
     t.ok("what is no program is refused", code == 1 and "is not a program" in err and not os.path.exists(s.prefix), err)
 
 
+@area("upgrade")
+def upgrade(t):
+    s = Scratch(t)
+    script, ostler = os.path.join(ROOT, "install"), s.prefix + "/bin/ostler"
+    out = s(script, "--prefix", s.prefix, "--from", t.ostler())[1]
+    t.ok("the first time it is to be started", "next: ostler up" in out, out)
+    try:
+        s(ostler, "up")
+        out = s(script, "--prefix", s.prefix, "--from", t.ostler())[1]
+        t.ok("while it runs it is to be restarted", "next: ostler restart" in out and "ostler up" not in out, out)
+        t.eq("and does so", s(ostler, "restart")[0], 0)
+    finally:
+        s(ostler, "down", "--kill")
+
+
 def completes(t, s):
     share = s.prefix + "/share/"
     bash = "source '%s'; COMP_WORDS=(ostler serv); COMP_CWORD=1; _ostler ostler serv ostler; echo ${COMPREPLY[@]}" % (share + SHARE[0][6:])
