@@ -42,6 +42,11 @@ def worktree(t):
         rc, o, e = house("close", "Clean One")
         t.ok("a-clean-tree-goes-with-its-session", rc == 0 and not os.path.exists(clean["worktree"]), (rc, o, e))
         t.ok("and-so-does-its-branch", "ostler/Clean" not in git("branch", "--list"), o)
+        finished = house.json("new", "echo", repo, "--worktree", "--resume", "known-elsewhere")
+        t.eq("the-root-is-called-as-its-tree-is", finished["workspace"], finished["worktree"])
+        house.good("close", finished["id"])
+        rc, o, e = house("resume", finished["id"])
+        t.ok("resuming-says-how-to-put-its-tree-back", rc == 4 and "git -C %s worktree add --detach %s" % (repo, finished["worktree"]) in e, (rc, o, e))
         dirty = house.json("new", "echo", repo, "--worktree", "feature")
         with open(dirty["worktree"] + "/new.txt", "w") as f:
             f.write("work\n")

@@ -99,6 +99,8 @@ impl Trees<'_> {
             other => TreeError::Failed(other.to_string()),
         })?;
         let inside = folder.canonicalize().ok().and_then(|folder| folder.strip_prefix(&root).map(Path::to_owned).ok());
+        // The root itself has nothing to be joined, which would put a slash at its end.
+        let inside = inside.filter(|inside| !inside.as_os_str().is_empty());
         let workspace = inside.map(|inside| path.join(inside)).filter(|folder| folder.is_dir());
         Ok(Made { workspace: workspace.unwrap_or_else(|| path.clone()), path })
     }

@@ -1,10 +1,11 @@
 //! `ostler resume`: a session of a conversation that was begun elsewhere.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use ostler_api::{HistoryEntry, HistoryEvidence, HistoryIdParams, HistoryRunning, PromptBlock, SessionStatus, methods};
+use ostler_story::words;
 
 use super::Context;
 use super::history::call;
@@ -70,8 +71,7 @@ impl Resume {
                 .hint(format!("in its folder: ostler new {} --resume {conversation}", entry.agent))
         })?;
         if !workspace.is_dir() {
-            let message = format!("its folder {} is gone", visible(&workspace.to_string_lossy()));
-            return Err(CommandError::new(Kind::NotFound, message).hint("make it again, or restore it"));
+            return Err(gone(context, &entry, &workspace));
         }
         New::resuming(entry.agent, workspace, conversation, self.name, self.autonomy, self.message).run(context)
     }
@@ -114,4 +114,20 @@ impl Resume {
         Err(CommandError::new(Kind::Refused, format!("the conversation is still open in {agent}{who}"))
             .hint("close it there, or resume it all the same with --force"))
     }
+}
+
+/// Its folder is not there any more. Of a worktree that was finished it is known what to put in its place.
+fn gone(context: &Context, entry: &HistoryEntry, workspace: &Path) -> CommandError {
+    let session = entry.session.as_ref().and_then(|id| context.find_session(id).ok());
+    let made_for = session.and_then(|(_, info)| Some((info.worktree?, info.repository?)));
+    let hint = match made_for {
+        Some((worktree, repository)) => format!(
+            "it was a worktree; make it again: git -C {} worktree add --detach {}",
+            words::quoted(&repository),
+            words::quoted(&worktree)
+        ),
+        None => "make it again, or restore it".to_owned(),
+    };
+    let message = format!("its folder {} is gone", visible(&workspace.to_string_lossy()));
+    CommandError::new(Kind::NotFound, message).hint(visible(&hint))
 }
