@@ -99,6 +99,7 @@ def locked(t):
             code, seen = term.wait(), term.seen.decode(errors="replace")
             t.ok("%s-nothing-is-asked-first" % name, "[y/N]" not in seen and "decided" not in seen, seen)
             t.ok("%s-nobody-decides" % name, code == 5 and what in " ".join(seen.split()), (code, seen))
+            t.ok("%s-no-other-place-is-named" % name, "there:" not in seen, seen)
             t.eq("%s-it-still-waits" % name, house.state_of(one["id"]), "pending")
         refused("at-once")
         t.ok("the-attempt-is-in-the-audit", house.audit("attempted"))

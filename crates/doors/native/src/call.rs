@@ -82,7 +82,11 @@ impl Call {
     pub(crate) fn person(&self, wait: &MayWait, about: &str, verb: &str) -> Result<By, RpcError> {
         match &self.who {
             Who::Here(peer) => {
-                let refused = |why| RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}"));
+                // Where nobody can decide, no other terminal helps.
+                let refused = |why| match self.engine().locked() {
+                    Some(_) => RpcError::new(ErrorKind::Refused, why),
+                    None => RpcError::new(ErrorKind::Refused, why).hint(format!("there: ostler {verb}")),
+                };
                 self.engine().person(wait, peer.as_ref(), about).map_err(refused)
             }
             Who::Device(guest) => Ok(By::Device { name: guest.name.clone(), signed: None }),
