@@ -221,7 +221,6 @@ struct Columns {
 
 impl Columns {
     fn of(width: usize, rows: &[Row]) -> Self {
-        let cost = if rows.iter().any(|row| row.cost.is_some()) { COST + 1 } else { 0 };
         let (name, what, folder) = match width {
             0..60 => (12, 0, 0),
             60..100 => (12, 8, 10),
@@ -229,8 +228,11 @@ impl Columns {
             _ => (26, 12, 28),
         };
         let state = 11;
-        let used = 2 + [name, what, state, folder].iter().map(|column| gap(*column)).sum::<usize>() + AGE + 1 + cost;
-        Self { name, what, state, folder, line: width.saturating_sub(used), cost }
+        let used = 2 + [name, what, state, folder].iter().map(|column| gap(*column)).sum::<usize>() + AGE + 1;
+        // Half a sum of money says another.
+        let fits = used + COST < width;
+        let cost = if fits && rows.iter().any(|row| row.cost.is_some()) { COST + 1 } else { 0 };
+        Self { name, what, state, folder, line: width.saturating_sub(used + cost), cost }
     }
 
     fn line(&self, row: &Row, chosen: bool, canvas: &Canvas) -> Line<'static> {

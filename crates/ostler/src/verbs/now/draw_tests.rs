@@ -162,6 +162,21 @@ fn every_size_shows_all_three_sections_and_fits() {
 }
 
 #[test]
+fn what_it_costs_is_shown_whole_or_not_at_all() {
+    for width in 40..=120 {
+        let mut shown = Shown::new(width, 24, Vec::new());
+        let mut new = session("s1", "running", 1);
+        (new.created, new.activity) = (ostler_api::Timestamp::now(), ostler_api::Timestamp::now());
+        shown.state.update("main", vec![new.into()]);
+        shown.draw();
+        let text = shown.text();
+        let row = text.lines().find(|line| line.contains("fix")).unwrap();
+        assert_eq!(row.contains('$'), row.contains("$0.25"), "{width}:\n{text}");
+        assert!(row.contains('$') || ![43, 59, 63, 80, 120].contains(&width), "{width}:\n{text}");
+    }
+}
+
+#[test]
 fn without_colour_no_cell_has_one_and_the_chosen_row_is_still_seen() {
     let mut shown = Shown::new(80, 24, vec![sample("a1", &[&["id"]])]);
     shown.canvas = Canvas::new(false);
