@@ -397,3 +397,26 @@ def who_asks(t):
     screen.press(b"y")
     t.eq("approve-takes-what-the-session-asks", screen.wait(), 0)
     house.until(two, "idle")
+
+
+@area("daily-mistakes")
+def mistakes(t):
+    """What went wrong is named, and what to do."""
+    house = sessions_kit.House(t)
+    rc, o, e = house("version")
+    t.ok("version-is-a-flag", rc == 2 and "'--version'" in e, (rc, o, e))
+    screen = Terminal(house, "send", "nobody")
+    t.ok("nobody-types-a-prompt-for-nobody", screen.wait(20) == 4 and b"no session `nobody`" in screen.seen and b"type" not in screen.seen, screen.seen)
+    p = subprocess.run(["sh", "-c", '"$0" run --name loud -- yes | head -1', house.program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=house.env)
+    t.ok("what-goes-on-without-a-reader-is-named", p.stdout == b"y\n" and b"left loud running; to end it: ostler kill loud" in p.stderr, p)
+    house.good("kill", "loud", "--wait")
+    p = subprocess.run(["sh", "-c", '"$0" attach loud | head -1', house.program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=house.env)
+    t.eq("what-has-ended-is-not", (p.stdout, p.stderr), (b"y\n", b""))
+    with open("/dev/full", "w") as full:
+        p = subprocess.run([house.program, "status"], stdout=full, stderr=subprocess.PIPE, env=house.env)
+    t.ok("no-room-for-the-output", p.returncode == 1 and b"cannot write to stdout: No space left" in p.stderr, p)
+    for name, variable in (("OSTLER_STATE", "/proc/nowhere"), ("HOME", "")):
+        before, house.env[name] = house.env.get(name), variable
+        rc, o, e = house("up")
+        t.ok("without-a-place-%s" % name, rc == 1 and "set " in e and "OSTLER_STATE" in e.split("set ")[-1], (rc, o, e))
+        house.env.pop(name) if before is None else house.env.update({name: before})

@@ -17,7 +17,11 @@ const OTHER_WORDS: &[(&str, &[&str])] = &[
     ("rm", &["forget", "close"]),
     ("delete", &["forget", "close"]),
     ("exec", &["run"]),
-    ("version", &["status"]),
+    ("top", &["ps", "sessions"]),
+    ("info", &["status"]),
+    ("login", &["doctor"]),
+    ("rename", &["set"]),
+    ("version", &["--version"]),
 ];
 
 /// Help asked for is a result; anything else is a mistake in the call.
@@ -107,8 +111,13 @@ fn suggest_flag(error: &mut clap::Error, args: &[OsString], command: &clap::Comm
     if typed.contains(' ') {
         return;
     }
-    let typed = with_one_dash(typed, args).unwrap_or(typed).trim_start_matches('-').to_owned();
-    let verb = verb_of(args, command);
+    let (typed, verb) = (with_one_dash(typed, args).unwrap_or(typed).to_owned(), verb_of(args, command));
+    if let Some(tip) = other_habit(verb.get_name(), &typed) {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        return;
+    }
+    let typed = typed.trim_start_matches('-').to_owned();
     let everywhere = command.get_arguments().filter(|arg| arg.is_global_set());
     let flags = verb.get_arguments().chain(everywhere).filter(|arg| !arg.is_hide_set());
     match nearest(&typed, flags.filter_map(clap::Arg::get_long)) {
@@ -124,6 +133,22 @@ fn suggest_flag(error: &mut clap::Error, args: &[OsString], command: &clap::Comm
         if !tips.is_empty() {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
+    }
+}
+
+/// What people are used to from other programs, and how it is done here.
+fn other_habit(verb: &str, typed: &str) -> Option<String> {
+    let signal = typed.strip_prefix('-').filter(|name| {
+        let mut letters = name.chars();
+        !name.is_empty() && letters.all(|letter| letter.is_ascii_digit() || letter.is_ascii_uppercase())
+    });
+    match (verb, signal) {
+        ("kill", Some(signal)) => Some(format!("to send a signal, use '--signal {signal}'")),
+        _ if typed.starts_with('-') => None,
+        ("restart", _) => Some(format!("to run a process again, use 'ostler start {typed}'")),
+        ("send", _) => Some("put the prompt in quotes: ostler send ID 'your prompt'".to_owned()),
+        ("new", _) => Some("give the prompt in quotes after -m: ostler new AGENT -m 'your prompt'".to_owned()),
+        _ => None,
     }
 }
 
@@ -208,6 +233,19 @@ mod tests {
         assert_eq!(signal.message, "--signal 'TREM': no such signal; did you mean TERM?");
         assert!(signal.hint.is_some_and(|hint| hint.contains("--help")));
         assert!(told(&["logs", "--zebra"]).message.starts_with("unexpected argument"));
+    }
+
+    #[test]
+    fn habits_from_other_programs_are_answered() {
+        let tip = |args: &[&str], tip: &str| {
+            let told = told(args);
+            assert!(told.contains(&format!("tip: {tip}")) && !told.contains("as a value"), "{args:?}: {told}");
+        };
+        tip(&["kill", "-9", "build"], "to send a signal, use '--signal 9'");
+        tip(&["kill", "-KILL", "build"], "to send a signal, use '--signal KILL'");
+        tip(&["restart", "build"], "to run a process again, use 'ostler start build'");
+        tip(&["send", "fix", "run", "the", "tests"], "put the prompt in quotes: ostler send ID 'your prompt'");
+        tip(&["new", "echo", "run", "the", "tests"], "give the prompt in quotes after -m");
     }
 
     #[test]

@@ -138,7 +138,14 @@ impl From<PathsError> for CommandError {
             PathsError::Foreign { .. } | PathsError::Shared { .. } => Kind::Refused,
             _ => Kind::Failed,
         };
-        Self::new(kind, error.to_string())
+        let told = Self::new(kind, error.to_string());
+        match error {
+            PathsError::Io { .. } => {
+                told.hint("use a folder that you can write to: set OSTLER_STATE (OSTLER_RUNTIME for sockets)")
+            }
+            PathsError::NoHome(variable) => told.hint(format!("set HOME, or {variable} to a folder of yours")),
+            _ => told,
+        }
     }
 }
 

@@ -54,8 +54,8 @@ impl Screen {
     /// One line of result.
     pub(crate) fn line(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
-        out.write_all(b"\n")
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n"));
+        written.map_err(|error| io::Error::new(error.kind(), format!("cannot write to stdout: {error}")))
     }
 
     /// A result for a program: indented when a person looks, one line otherwise.

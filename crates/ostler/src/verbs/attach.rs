@@ -11,7 +11,7 @@ use super::connect::{Named, Reached};
 use super::session::talk;
 use super::stream::{Format, Input, Link, Mode, Outcome, ProcessWatch, Sink, View};
 use crate::output::escape::Policy;
-use crate::output::{Called, CommandError};
+use crate::output::{Called, CommandError, Kind};
 
 /// What a shell reports of a program that Ctrl-C ended.
 pub(super) const INTERRUPTED: i32 = 130;
@@ -108,7 +108,13 @@ pub(super) fn hold(
     let name = process.called();
     let banner = keyboard.map(|(key, _)| format!("ostler: attached to {name}; leave it with {key}"));
     let watch = ProcessWatch::new(Link::new(context, reached), process, view, sink, input)?;
-    let outcome = watch.saying(banner).run()?;
+    let outcome = watch.saying(banner).run().inspect_err(|error| {
+        // Who pipes it into `head` may think that it has ended with that, as it does without ostler.
+        let runs = || context.find_process(&process.id).is_ok_and(|(_, process)| process.exit.is_none());
+        if error.kind == Kind::Unread && runs() {
+            context.screen.note(&format!("ostler: left {name} running; to end it: ostler kill {name}"));
+        }
+    })?;
     let back = |next: u64| match keyboard {
         Some((_, Mode::Raw)) => format!("\nostler: left {name} running; go back to it: ostler attach {name}"),
         _ => format!("\nostler: left {name} running; go back to it: ostler attach {name} --from {next}"),

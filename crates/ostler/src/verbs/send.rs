@@ -66,7 +66,11 @@ impl Send {
             blocks.push(file(path)?);
         }
         let text = match self.text.as_deref() {
-            Some("-") | None => from_stdin(self.text.is_some())?,
+            Some("-") | None => {
+                // First: a prompt that was typed for nobody would be lost.
+                context.find_session(&self.id)?;
+                from_stdin(self.text.is_some())?
+            }
             Some(text) => text.to_owned(),
         };
         if !text.trim().is_empty() {
