@@ -348,10 +348,10 @@ impl<'a> Watched<'a> for ProcessWatch<'a> {
                 self.loss_due &= let_go;
                 // Who asked for the end of the journal knows that there was more.
                 let wants_end = self.view.tail.is_some() || self.view.lines.is_some() || self.view.since.is_some();
-                if !let_go || self.view.from.is_some() || !wants_end {
-                    if let Some(text) = self.sink.gap(&gap)? {
-                        self.say(&text);
-                    }
+                if (!let_go || self.view.from.is_some() || !wants_end)
+                    && let Some(text) = self.sink.gap(&gap)?
+                {
+                    self.say(&text);
                 }
                 self.repaint_if_due()?;
             }
