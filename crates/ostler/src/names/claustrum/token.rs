@@ -22,7 +22,10 @@ impl Token {
         let is_the_same =
             |meta: Metadata| Ok((meta.dev(), meta.ino()) == (file.metadata()?.dev(), file.metadata()?.ino()));
         match std::fs::metadata(&path).and_then(is_the_same) {
-            Ok(true) if path.is_symlink() => Ok(drop(std::fs::remove_file(&path))),
+            Ok(true) if path.is_symlink() => {
+                let _ = std::fs::remove_file(&path);
+                Ok(())
+            }
             Ok(true) => std::fs::remove_file(&path),
             Ok(false) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
