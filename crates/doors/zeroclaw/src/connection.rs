@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ostler_door_rpc::{Flow, Head, Later, Outbox, RpcError, Session};
 use ostler_engine::approval::Approval;
-use ostler_engine::{EventHead, FrameHead, MayWait, Missing};
+use ostler_engine::{EventHead, MayWait};
 use ostler_story::{Ask, Asked, Decision};
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, Semaphore, oneshot};
@@ -343,11 +343,6 @@ impl Session for Client {
         out.extend(frame::too_long(FRAME_MAX));
     }
 
-    /// This door watches no processes.
-    fn frame(&mut self, _: &Tag, _: &FrameHead, _: &[u8], _: &mut Vec<u8>) -> bool {
-        false
-    }
-
     fn record(&mut self, tag: &Tag, head: &EventHead, data: &[u8], out: &mut Vec<u8>) -> bool {
         let mut turn = tag.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.conn.follows(turn.of().0, turn.watch()) {
@@ -366,8 +361,6 @@ impl Session for Client {
         }
         !turn.is_over()
     }
-
-    fn gap(&mut self, _: &Tag, _: u64, _: Missing, _: &mut Vec<u8>) {}
 
     fn lost(&mut self, tag: &Tag, error: &std::io::Error, out: &mut Vec<u8>) {
         let mut turn = tag.lock().unwrap_or_else(PoisonError::into_inner);
