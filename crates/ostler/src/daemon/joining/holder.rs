@@ -2,7 +2,7 @@
 //! that dies is waited for, and offered the door again.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ostler_engine::{Environment, MayWait, SessionConfig, access};
@@ -32,6 +32,8 @@ const ENDED_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// A daemon that does not answer is hung, and not waited for without end.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+/// How often a keeper is looked at before it counts as one that stays.
+const KEEPER_LOOKS: u32 = 5;
 
 /// A daemon that could be joined.
 pub(crate) struct Invitation {
@@ -262,12 +264,19 @@ impl Holder {
 }
 
 /// What keeps this process from joining anybody.
-async fn obstacle(dir: &std::path::Path) -> Option<String> {
+async fn obstacle(dir: &Path) -> Option<String> {
     if let Some(host) = access::own_host() {
         return Some(format!("this program runs in ostler itself (started by {host})"));
     }
     let dir = dir.to_owned();
-    let own = MayWait::pool(move |wait| match instances::keeper_answers(&dir) {
+    // The keeper of a program that was ended just now takes a moment to follow it.
+    let still_runs = move |dir: &Path| {
+        (0..KEEPER_LOOKS).all(|look| {
+            std::thread::sleep(if look == 0 { Duration::ZERO } else { LOOK_EVERY });
+            instances::keeper_answers(dir)
+        })
+    };
+    let own = MayWait::pool(move |wait| match still_runs(&dir) {
         true => Some("what was started here before still runs apart".to_owned()),
         false => match ostler_engine::session::open_in(wait, &dir) {
             0 => None,
