@@ -114,6 +114,19 @@ def repository(t):
         git(desk.repo, "remote", "add", "second", desk.dir + "/remote.git")
         git(desk.repo, "fetch", "-q", "second")
         t.eq("which-of-two-remotes-is-not-guessed", phone.code("git/checkout", {"branch": "feature/far"}), "GIT_ERROR")
+        git(desk.repo, "add", "-A")
+        git(desk.repo, "commit", "-q", "-m", "all")
+        limit = 500 * 1024
+        for name in ("README.md", "new.txt"):
+            for size in (400 * 1024, 490 * 1024, 3 * limit):
+                with open("%s/%s" % (desk.repo, name), "w") as f:
+                    f.write("0123456789abcde\n" * (size // 16))
+                told = phone.ok("git/diff", {"path": name})
+                whole = size < 450 * 1024
+                t.ok("a-diff-is-given-as-far-as-it-fits-%s-%d" % (name, size), told["is_truncated"] != whole and (size if whole else limit - 100) < len(told["diff"]) <= limit and told["diff"].startswith("diff --git "),
+                     (told["is_truncated"], len(told["diff"])))
+            os.unlink("%s/%s" % (desk.repo, name))
+            git(desk.repo, "checkout", "-q", "--", ".")
         beyond = phone.ok("file/get", {"path": "README.md", "offset": 1000})
         t.eq("a-part-beyond-the-end-is-empty-of-a-file-of-its-size", members(beyond, "content", "size", "total_size", "truncated"),
              {"content": "", "size": 0, "total_size": 6, "truncated": False})

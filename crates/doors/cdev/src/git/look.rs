@@ -143,6 +143,11 @@ pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<Git
     if path.as_os_str().is_empty() {
         return Err(Error::params("git/diff: `path` names a folder; leave it out for everything"));
     }
+    // A file that is too much is shown as far as it fits.
+    let begun = |of: &DiffOf, file: &FileDiff, whole: Option<u64>, room: usize| {
+        let text = tree.beginning(of, &file.path, room).unwrap_or_default();
+        (String::from_utf8_lossy(&text).into_owned(), whole.is_none_or(|whole| (text.len() as u64) < whole))
+    };
     let mut filters_left_out = Vec::new();
     for (of, is_staged) in [(DiffOf::Unstaged, false), (DiffOf::Staged, true)] {
         let Diffs { files, left_out, .. } = tree.diff(&of, Some(&path))?;
@@ -152,7 +157,11 @@ pub(crate) fn of_path(tree: &WorkTree, path: PathBuf, most: usize) -> Result<Git
         }
         let (mut diff, mut is_truncated) = (String::new(), false);
         for file in &files {
-            let (text, cut) = drawn(file, most.saturating_sub(diff.len()));
+            let room = most.saturating_sub(diff.len());
+            let (text, cut) = match file.patch {
+                Patch::Cut(whole) => begun(&of, file, whole, room),
+                _ => drawn(file, room),
+            };
             diff.push_str(&text);
             is_truncated |= cut;
         }

@@ -95,7 +95,26 @@ impl WorkTree {
         self.drawn(of, path, false)
     }
 
+    /// The whole lines at the beginning of a file's difference that is too much, up to so many bytes.
+    pub fn beginning(&self, of: &DiffOf, path: &Path, most: usize) -> Result<Vec<u8>, GitError> {
+        let files = self.whole_diff(of, Some(path), !self.left_out.converters)?.files;
+        let mut text = match files.into_iter().find(|file| file.path == path) {
+            Some(FileDiff { patch: Patch::Text { text, .. }, .. }) => text,
+            Some(FileDiff { patch: Patch::Cut(_), letter: b'?', .. }) => patch::begun(self.root(), path, most),
+            _ => Vec::new(),
+        };
+        text.truncate(whole_lines(&text, most));
+        Ok(text)
+    }
+
     fn drawn(&self, of: &DiffOf, path: Option<&Path>, converted: bool) -> Result<Diffs, GitError> {
+        let mut diffs = self.whole_diff(of, path, converted)?;
+        diffs.bound();
+        Ok(diffs)
+    }
+
+    /// However much it is, as long as git can say it.
+    fn whole_diff(&self, of: &DiffOf, path: Option<&Path>, converted: bool) -> Result<Diffs, GitError> {
         let convert = [if converted { "--textconv" } else { "--no-textconv" }];
         let path = path.map(checked).transpose()?;
         let (command, with_new) = self.command(of)?;
@@ -114,7 +133,6 @@ impl WorkTree {
         if with_new {
             self.add_new(&mut diffs, path)?;
         }
-        diffs.bound();
         diffs.left_out.clone_from(&self.left_out.filters);
         Ok(diffs)
     }
@@ -182,6 +200,14 @@ impl Diffs {
         }
         self.cut |= self.files.len() > FILES_MAX;
         self.files.truncate(FILES_MAX);
+    }
+}
+
+/// Where the last whole line ends within so many bytes.
+pub(super) fn whole_lines(text: &[u8], most: usize) -> usize {
+    match text.get(..most) {
+        Some(begun) => begun.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1),
+        None => text.len(),
     }
 }
 

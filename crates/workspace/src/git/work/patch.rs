@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::diff::{DIFF_FILE_MAX, Patch};
+use super::diff::{DIFF_FILE_MAX, Patch, whole_lines};
 use crate::beneath::{BeneathError, Content, Range, Root};
 
 /// Letters that git writes behind a backslash, and what they stand for.
@@ -98,6 +98,18 @@ pub(super) fn of_new(root: &Root, path: &Path) -> Option<Patch> {
         },
     };
     Some(drawn(path, mode, &content))
+}
+
+/// The beginning of such a patch where the file is larger than is drawn; nothing for what is no text.
+pub(super) fn begun(root: &Root, path: &Path, most: usize) -> Vec<u8> {
+    let Ok(shown) = root.read(path, Range::Part { offset: 0, length: most as u64 }) else { return Vec::new() };
+    let bytes = shown.content.bytes();
+    let lines = bytes.get(..whole_lines(bytes, bytes.len())).unwrap_or_default();
+    let mode = if shown.stat.mode & 0o100 == 0 { "100644" } else { "100755" };
+    match drawn(path, mode, lines) {
+        Patch::Text { text, .. } if std::str::from_utf8(lines).is_ok() && !lines.contains(&0) => text,
+        _ => Vec::new(),
+    }
 }
 
 fn drawn(path: &Path, mode: &str, content: &[u8]) -> Patch {

@@ -309,6 +309,16 @@ fn a_diff_that_is_too_much_is_cut_and_says_so() {
     let diffs = open(&repo, "").diff(&DiffOf::Unstaged, None).unwrap();
     assert!(matches!(diffs.files[0].patch, Patch::Cut(Some(size)) if size > DIFF_FILE_MAX as u64));
     assert!(matches!(diffs.files[1].patch, Patch::Text { added: 1, .. }));
+    write(&repo, "new.txt", &"line\n".repeat(DIFF_FILE_MAX / 4));
+    let tree = open(&repo, "");
+    for (path, first) in
+        [("a.txt", "diff --git a/a.txt b/a.txt\nindex "), ("new.txt", "diff --git a/new.txt b/new.txt\nnew file mode ")]
+    {
+        let begun = String::from_utf8(tree.beginning(&DiffOf::Unstaged, Path::new(path), 1000).unwrap()).unwrap();
+        assert!(begun.starts_with(first) && begun.ends_with("+line\n"), "{begun}");
+        assert!((990..=1000).contains(&begun.len()), "{}", begun.len());
+    }
+    assert!(tree.beginning(&DiffOf::Unstaged, Path::new("none"), 1000).unwrap().is_empty());
 }
 
 #[test]
