@@ -368,3 +368,30 @@ def terminal(t):
         t.ok("also-after-a-kill", wait_for(lambda: any("later" in n["text"] for n in house.json("notify")["notices"]) and told() == numbers(), LONG, 0.1), (events(), numbers()))
     finally:
         house.down()
+
+
+@part("notices-seen")
+def seen(t):
+    """The next daemon does not know who looked: it is written down, also where nothing else is."""
+    house = Guests(t)
+    try:
+        config(house)
+        house.up()
+        term = Terminal(house, "run", "-t", "--name", "watched", "--", "sh", "-c", "echo rea''dy; read line")
+        term.until(b"ready", LONG)
+        term.type(b"\r")
+        term.wait()
+        ended = next(p["id"] for p in house.json("ps", "-a") if p["name"] == "watched")
+
+        def known():
+            try:
+                with open(house.state + "/instances/main/notices.json") as f:
+                    return json.load(f)["subjects"].get(ended, {}).get("told")
+            except FileNotFoundError:
+                return None
+        t.ok("what-ended-in-front-of-somebody-is-written-down", wait_for(known, 20, 0.1), ended)
+        house.good("restart")
+        about = lambda: len([n for n in house.json("notify")["notices"] if "watched" in n["text"]])
+        t.ok("and-no-news-after-a-restart", quiet_for(AFTER + 2, about, 0), house("notify"))
+    finally:
+        house.down()

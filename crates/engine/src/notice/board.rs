@@ -95,6 +95,8 @@ pub(super) struct Due {
     pub(super) of: Vec<(String, What)>,
     /// Milliseconds until something else may be due.
     pub(super) next_ms: Option<u64>,
+    /// Somebody saw something end, which is to be written down: the next daemon does not know who looked.
+    pub(super) seen: bool,
 }
 
 impl Board {
@@ -159,6 +161,7 @@ impl Board {
             let needs = matches!(subject.what, What::Needs(_));
             if !needs && seen.saturating_add(SAW_MS) >= since && seen > 0 {
                 subject.told = Some(subject.mark);
+                due.seen = true;
                 continue;
             }
             // Whoever looks at a question and leaves it open is told again.

@@ -20,6 +20,8 @@ struct Desk {
     looking: Vec<String>,
     /// When each notice went out, in seconds, and of whom.
     told: Vec<(u64, String)>,
+    /// How often something was to be written down because somebody saw it end.
+    seen: usize,
 }
 
 impl Desk {
@@ -32,6 +34,7 @@ impl Desk {
             looked: HashMap::new(),
             looking: Vec::new(),
             told: Vec::new(),
+            seen: 0,
         }
     }
 
@@ -58,6 +61,7 @@ impl Desk {
         };
         let due = self.board.due(&now, &self.rules, seen);
         assert!(due.next_ms.is_none_or(|next| (1..=60_000).contains(&next)), "{due:?}");
+        self.seen += usize::from(due.seen);
         if !due.of.is_empty() {
             let ids: Vec<&str> = due.of.iter().map(|(id, _)| id.as_str()).collect();
             self.told.push(((self.now - START) / SECOND, ids.join(" ")));
@@ -149,6 +153,18 @@ fn nobody_is_told_of_what_they_look_at() {
     }
     desk.pass(100);
     assert_eq!(desk.told(), [(110, "s1")]);
+}
+
+#[test]
+fn what_ended_in_front_of_somebody_is_written_down_once() {
+    let mut desk = Desk::new();
+    desk.looking = vec!["s1".into(), "p1".into()];
+    desk.stands("s1", NEEDS, 1);
+    desk.pass(2);
+    assert_eq!(desk.seen, 0, "a question stays open");
+    desk.stands("p1", What::Ended, 1);
+    desk.pass(20);
+    assert_eq!(desk.seen, 1);
 }
 
 #[test]

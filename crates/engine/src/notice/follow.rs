@@ -230,7 +230,13 @@ impl<'a> Follower<'a> {
         let now_ms = clock::wall_ms();
         let now = Now { ms: now_ms, minute: self.ways.minute(now_ms) };
         let onlookers = self.notices.onlookers();
-        let look = |memory: &mut Memory| memory.board.due(&now, self.rules, |id| onlookers.looked(id, now_ms));
+        let look = |memory: &mut Memory| {
+            let due = memory.board.due(&now, self.rules, |id| onlookers.looked(id, now_ms));
+            if due.seen {
+                memory.write();
+            }
+            due
+        };
         let mut due = self.notices.remember(self.wait, look)?;
         if due.of.is_empty() {
             return due.next_ms;
