@@ -265,7 +265,7 @@ def goes_on(t):
         screen.keys("Enter")
         for size in ((120, 42), (60, 14), (200, 50), (80, 24)):
             screen.resize(*size)
-            fits = wait_for(lambda: len(screen.screen().split("\n")) - 1 == size[1] and "running" in screen.screen()
+            fits = wait_for(lambda: len(screen.screen().split("\n")) - 1 == size[1] and "OPEN" in screen.screen()
                             and "q quit" in screen.screen(), LONG, 0.2)
             t.ok("resized-to-%dx%d" % size, fits, screen.screen())
         screen.resize(80, 9)
