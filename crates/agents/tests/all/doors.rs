@@ -71,7 +71,7 @@ fn no_door_reads_an_agents_own_json() {
     }
     // Where an agent's lines are passed on as they are, and how that is done.
     raw.sort();
-    assert_eq!(raw, ["cdev/src/events/tale.rs", "codecast/src/reader.rs", "native/src/session.rs"]);
+    assert_eq!(raw, ["cdev/src/events/session.rs", "codecast/src/reader.rs", "native/src/session.rs"]);
     let passed_on = code(&doors.join("codecast/src/translate.rs"));
     assert!(passed_on.contains("Raw::read(&raw(") && !passed_on.contains("serde_json::from"));
 }

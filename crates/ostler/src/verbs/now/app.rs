@@ -350,7 +350,7 @@ impl App<'_> {
         match reached {
             Ok(reached) => {
                 let which = decided.which.clone();
-                match self.errands.begin(Errand::Decide(decided), reached, Instant::now()) {
+                match self.errands.begin(Errand::Decide(Box::new(decided)), reached, Instant::now()) {
                     true => self.errands.wait_for(&which),
                     false => self.state.inbox.notice = BUSY.into(),
                 }

@@ -19,7 +19,7 @@ const WAITING_MAX: usize = 64;
 pub(super) enum Errand {
     /// This request is on the screen.
     Shown(Which),
-    Decide(Decide),
+    Decide(Box<Decide>),
 }
 
 /// What came of one.
@@ -46,22 +46,28 @@ impl Errand {
         }
     }
 
-    fn run(self, mut reached: Reached, tell: &SyncSender<Done>) -> Done {
-        match self {
+    /// Does it, and tells what came of it; `false` when nobody listens any more.
+    fn run(self, mut reached: Reached, tell: &SyncSender<Done>) -> bool {
+        let done = match self {
             Self::Shown(which) => {
                 let params = ShownParams { id: which.id.clone(), surface: "inbox".into() };
                 let told = reached.client.call::<methods::ApprovalShown>(&params);
                 Done::Shown(which, told.map(drop).map_err(CommandError::from))
             }
-            Self::Decide(decided) => {
-                let outcome = decide(reached, &decided, tell);
-                Done::Decided(Box::new(decided), outcome)
-            }
-        }
+            Self::Decide(decided) => match decide(&mut reached, &decided) {
+                Ok(info) if decided.verdict == Verdict::Deny => Done::Decided(decided, Ok(Outcome::Told(told(&info)))),
+                Ok(info) if has_terminal(&info) => {
+                    Done::Decided(decided, Ok(Outcome::Terminal(Box::new((reached, info)))))
+                }
+                Ok(info) => return follow(decided, reached, &info, tell),
+                Err(error) => Done::Decided(decided, Err(error)),
+            },
+        };
+        tell.send(done).is_ok()
     }
 }
 
-fn decide(mut reached: Reached, decided: &Decide, tell: &SyncSender<Done>) -> Result<Outcome, CommandError> {
+fn decide(reached: &mut Reached, decided: &Decide) -> Result<ApprovalInfo, CommandError> {
     let Decide { which, hash, verdict, message, interrupt, answers } = decided.clone();
     let params = DecideParams {
         id: which.id,
@@ -74,17 +80,23 @@ fn decide(mut reached: Reached, decided: &Decide, tell: &SyncSender<Done>) -> Re
         relays: true,
         signed: None,
     };
-    let info = reached.client.call::<methods::ApprovalDecide>(&params)?;
-    if verdict == Verdict::Deny {
-        return Ok(Outcome::Told(told(&info)));
+    Ok(reached.client.call::<methods::ApprovalDecide>(&params)?)
+}
+
+/// What follows from a yes is waited for by a thread of its own: the record is free for what comes next.
+fn follow(decided: Box<Decide>, mut reached: Reached, info: &ApprovalInfo, tell: &SyncSender<Done>) -> bool {
+    let (id, known, told_to) = (info.id.clone(), told(info), tell.clone());
+    let (which, same) = (decided.which.clone(), decided.clone());
+    let wait = move || {
+        let how = begun(&mut reached.client, &id).map(|info| told(&info));
+        let how = how.unwrap_or_else(|error| format!("approved; {}", error.message));
+        // If the screen was left, nobody waits for it.
+        let _ = told_to.send(Done::Decided(decided, Ok(Outcome::Told(how))));
+    };
+    match std::thread::Builder::new().name("follow".to_owned()).spawn(wait) {
+        Ok(_) => tell.send(Done::Recorded(which)).is_ok(),
+        Err(_) => tell.send(Done::Decided(same, Ok(Outcome::Told(known)))).is_ok(),
     }
-    if has_terminal(&info) {
-        return Ok(Outcome::Terminal(Box::new((reached, info))));
-    }
-    // If the screen was left, nobody waits for it either.
-    let _ = tell.send(Done::Recorded(decided.which.clone()));
-    let how = begun(&mut reached.client, &info.id).map(|info| told(&info));
-    Ok(Outcome::Told(how.unwrap_or_else(|error| format!("approved; {}", error.message))))
 }
 
 /// What is not done yet.
@@ -127,7 +139,7 @@ impl Errands {
     fn thread(&self, instance: &str) -> Option<SyncSender<(Errand, Reached)>> {
         let (queue, errands) = sync_channel::<(Errand, Reached)>(WAITING_MAX);
         let tell = self.tell.clone();
-        let run = move || errands.into_iter().all(|(errand, reached)| tell.send(errand.run(reached, &tell)).is_ok());
+        let run = move || errands.into_iter().all(|(errand, reached)| errand.run(reached, &tell));
         std::thread::Builder::new().name(format!("record {instance}")).spawn(run).ok()?;
         Some(queue)
     }
@@ -151,6 +163,7 @@ impl Errands {
             match one {
                 Done::Shown(which, _) => self.open.retain(|open| open.decides || open.which != *which),
                 Done::Decided(decided, _) => self.open.retain(|open| !open.decides || open.which != decided.which),
+                // What follows may have been told before.
                 Done::Recorded(which) => {
                     let mut open = self.open.iter_mut();
                     open.find(|open| open.decides && open.which == *which)

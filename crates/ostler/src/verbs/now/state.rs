@@ -133,10 +133,22 @@ impl State {
             self.selected = None;
         }
         if !self.selected.as_ref().is_some_and(is_there) {
-            let at = if self.selected.is_some() { before.min(self.rows.len().saturating_sub(1)) } else { 0 };
+            let at = if self.selected.is_some() { before.min(self.rows.len().saturating_sub(1)) } else { self.first() };
             self.selected = self.rows.get(at).map(|row| row.about.clone());
         }
         self.show();
+    }
+
+    /// The first row that stays where it is: not that of a session whose request was answered this moment, or is not known yet.
+    fn first(&self) -> usize {
+        let moves = |row: &Row| match &row.about {
+            About::Hosted(which) => {
+                let session = self.find(which).and_then(|one| one.hosted.session.as_ref());
+                session.is_some_and(|session| !session.approvals.is_empty())
+            }
+            About::Request(_) => false,
+        };
+        self.rows.iter().position(|row| !moves(row)).unwrap_or(0)
     }
 
     fn show(&mut self) {

@@ -155,3 +155,16 @@ fn one_key_goes_on_with_what_a_reboot_stopped_and_does_nothing_to_others() {
     assert_eq!(state.rows[0].state, "rebooted");
     assert_eq!(press(&mut state, 'r', now), Some(Act::Again(which)));
 }
+
+#[test]
+fn after_an_answer_the_row_of_who_asked_is_not_chosen_because_it_is_about_to_move() {
+    let (mut state, now) = state(&["a1"]);
+    let mut asks = session("s1", "waiting", 1);
+    asks.approvals = vec!["a1".into()];
+    state.update("main", vec![asks.into(), process("p2", true, 2).into()]);
+    state.refresh();
+    state.inbox.over(&Which { instance: "main".into(), id: "a1".into() }, "approved".into());
+    state.press(Key::Enter, now);
+    state.refresh();
+    assert_eq!(state.which().map(|which| which.id).as_deref(), Some("p2"));
+}
