@@ -203,7 +203,7 @@ impl Session for Client {
         let unknown = || RpcError::new(ErrorKind::UnknownMethod, format!("no method `{method}`"));
         let answered = match entry {
             Some(entry) => (entry.run)(self, &request, out),
-            None => Err(unknown().hint("list them: ostler api")),
+            None => Err(unknown().hint("the client may be of another version (ostler status); methods: ostler api")),
         };
         if let Err(error) = answered {
             out.ready.extend(request.head.refuse(&error));
