@@ -164,7 +164,8 @@ def agents(t):
             f.write("#!/bin/sh\nexit 7\n")
         phone.events.clear()
         phone.ok("agent/run", {"prompt": "hello"})
-        ended = phone.until("claude_status", lambda e: e["state"] not in ("running", "waiting"))
+        # What is told of the turn before may come after its end was seen.
+        ended = phone.until("claude_status", lambda e: e["prompt"] == "hello" and e["state"] not in ("running", "waiting"))
         t.ok("one-that-ends-at-once-says-how", (ended["state"], ended["exit_code"]) == ("error", 7) and ended["error"], ended)
         t.ok("and-is-over", wait_for(lambda: phone.code("agent/stop") == "CLAUDE_NOT_RUNNING", LONG, 0.1))
         phone.send('{"jsonrpc": "2.0", "id": "last", "method": "shutdown"}')
