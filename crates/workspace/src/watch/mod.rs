@@ -36,6 +36,11 @@ use work::Work;
 use crate::beneath::Root;
 use crate::index::Index;
 
+/// As long as an answer waits for the thread that looks at what was touched: longer than a few files take, and not worth a
+/// thought to a person. A walk through everything is not waited for.
+const A_FEW_FILES: Duration = Duration::from_millis(100);
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 /// What is told to whoever watches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Told {
@@ -274,9 +279,20 @@ impl Inner {
         }
     }
 
+    /// The same once its own thread is done with a few files; nothing while that looks at everything.
+    fn work_soon(&self) -> Option<MutexGuard<'_, Work>> {
+        let until = Instant::now() + A_FEW_FILES;
+        loop {
+            match self.try_work() {
+                None if Instant::now() < until => std::thread::sleep(LOOK_AGAIN),
+                found => return found,
+            }
+        }
+    }
+
     /// Has what was touched until now looked at; `false` while everything is being looked at, or has to be.
     fn settle(&self) -> bool {
-        let Some(mut work) = self.try_work() else { return false };
+        let Some(mut work) = self.work_soon() else { return false };
         work.drain();
         if work.is_touched() {
             work.apply(&self.root, &self.index, &self.stop);
